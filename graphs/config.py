@@ -1,0 +1,325 @@
+"""`RunConfig`: everything that decides a run. A preset, a YAML file and ``key=value`` overrides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from coda.sim.errors import CodaError, UnknownName
+from coda.sim.scene import first_problem
+
+Data = Literal["coda", "uniform", "domain-randomization", "scalar-feedback", "seed-only"]
+Memory = Literal["full", "none", "omega", "phi", "raw", "insights", "skills"]
+Signal = Literal[
+    "text2potential", "description", "dense", "sparse", "frozen-actor", "no-refinement"
+]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+IMPLEMENTED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "data": ("coda",),
+        "memory": ("full",),
+        "signal": ("text2potential", "description"),
+        "controls": ("on", "off"),
+        "schedule": ("adaptive", "fixed"),
+        "backbone": ("flow",),
+    }
+)
+"""Values of each switch that this version carries out; others are refused, never ignored."""
+
+
+class ConfigError(CodaError):
+    """Settings contradict each other, or ask for what this version does not do."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Switches(_Section):
+    """The rows of the comparison tables; every row is one configuration (design, section 12)."""
+
+    data: Data = "coda"
+    """Where training scenes come from."""
+    memory: Memory = "full"
+    """What the memory keeps and gives back."""
+    signal: Signal = "text2potential"
+    """Training signal: a potential compiled from each diagnosis, or the family's own."""
+    controls: Literal["on", "off"] = "on"
+    """Test diagnoses against control scenes, or believe them all."""
+    schedule: Literal["adaptive", "fixed"] = "adaptive"
+    """Adaptive: stop early when every mode is mastered, more updates while progress is measured."""
+    backbone: Literal["flow", "act", "diffusion", "smolvla", "pi0", "pi05", "openvla-oft"] = "flow"
+    """Policy."""
+
+
+class Models(_Section):
+    """Which chat model answers for each role; one name serves all unless a role has its own."""
+
+    default: str = "offline"
+    """``offline`` (rules, no language model), ``openai:<name>`` or ``anthropic:<name>``."""
+    critic: str | None = None
+    scene_builder: str | None = None
+    refuter: str | None = None
+    curriculum: str | None = None
+    base_url: str | None = None
+    """An OpenAI-compatible server; None for the provider's own."""
+    temperature: Annotated[float, Field(ge=0.0, le=2.0)] = 0.0
+    timeout_s: Annotated[float, Field(gt=0.0, le=3600.0)] = 60.0
+    max_tokens: Annotated[int, Field(ge=0)] = 2_000_000
+    """Tokens of the whole run, in and out; the run ends cleanly before the call that exceeds it."""
+    max_usd: Annotated[float, Field(ge=0.0)] = 20.0
+    """Money of the whole run [US dollar]."""
+
+    def for_role(self, role: str) -> str:
+        """Model name of a role such as ``scene-builder``."""
+        own: str | None = getattr(self, role.replace("-", "_"), None)
+        return own or self.default
+
+
+class Seeding(_Section):
+    """Planner demonstrations of the narrow seed range, then supervised fine-tuning."""
+
+    demonstrations: Count = 50
+    updates: Count = 2000
+    """Gradient updates of the fine-tuning."""
+
+
+class Build(_Section):
+    """Scene generation of a round."""
+
+    programs: Annotated[int, Field(ge=1, le=32)] = 6
+    """Generation programs a round."""
+    scenes: Annotated[int, Field(ge=1, le=256)] = 8
+    """Accepted scenes wanted from each program."""
+    repairs: Annotated[int, Field(ge=0, le=3)] = 3
+    """Times that a rejected program goes back to the scene-builder."""
+    draws: Annotated[int, Field(ge=1, le=20)] = 3
+    """Proposed scenes for each wanted one, at most."""
+
+
+class Diagnosing(_Section):
+    """Diagnosis and control tests of a round."""
+
+    max_diagnoses: Annotated[int, Field(ge=0, le=32)] = 4
+    min_failures: Annotated[int, Field(ge=1)] = 2
+    """Failures that make a group worth diagnosing."""
+    pair_batch: Annotated[int, Field(ge=1, le=64)] = 8
+    """Pairs simulated between two looks at the evidence."""
+    max_pairs: Annotated[int, Field(ge=1, le=256)] = 24
+    """Pairs after which a test stays undecided."""
+    delta: Share = 0.15
+    """Effect below which a diagnosis counts as refuted."""
+    alpha: Annotated[float, Field(gt=0.0, lt=0.5)] = 0.05
+    fdr: Annotated[float, Field(gt=0.0, le=0.5)] = 0.1
+    """False discovery rate over the diagnoses of a round (Benjamini-Hochberg)."""
+
+
+class Training(_Section):
+    """Policy learning of a round. Budgets are counts, never seconds."""
+
+    episodes: Annotated[int, Field(ge=0)] = 96
+    """Lookahead episodes."""
+    candidates: Annotated[int, Field(ge=2, le=64)] = 12
+    """Candidate chunks at each lookahead decision."""
+    updates: Count = 2000
+    """Gradient updates (the K_pi of the fixed schedule)."""
+    modes: Annotated[int, Field(ge=1, le=16)] = 4
+    """Modes trained at once, at most."""
+
+
+class Measuring(_Section):
+    """Evaluation."""
+
+    in_scenes: Count = 32
+    ood_scenes: Count = 64
+    probe_scenes: Annotated[int, Field(ge=2, le=256)] = 8
+    """Fixed probe scenes of each mode at first; the undecided are topped up to four times that."""
+    band: tuple[Share, Share] = (0.1, 0.9)
+    """Success rates in which a scene teaches."""
+
+
+class RunConfig(_Section):
+    """One run, resolved."""
+
+    name: str = ""
+    """Folder of the run inside `runs_dir`; empty picks ``<preset>-<number>``."""
+    runs_dir: str = "runs"
+    preset: str = "laptop"
+    """The preset that this started from; for the record."""
+    family: str = "pick-place"
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    rounds: Annotated[int, Field(ge=0, le=1000)] = 3
+    threads: Annotated[int, Field(ge=1, le=256)] = 2
+    """Threads of the simulator; the result does not depend on it."""
+    max_steps: Annotated[int, Field(ge=8, le=2000)] = 128
+    """Control steps of an episode, a whole number of chunks."""
+    import_memory: str | None = None
+    """Run folder whose modes this run starts with."""
+    films: Annotated[int, Field(ge=0, le=16)] = 2
+    """Rollout films a round, for the report."""
+    switches: Switches = Switches()
+    models: Models = Models()
+    seeding: Seeding = Seeding()
+    build: Build = Build()
+    diagnosing: Diagnosing = Diagnosing()
+    training: Training = Training()
+    measuring: Measuring = Measuring()
+
+    @model_validator(mode="after")
+    def _sound(self) -> Self:
+        low, high = self.measuring.band
+        if not low < high:
+            raise ValueError(f"measuring.band = [{low}, {high}]: the first must be the smaller")
+        if self.max_steps % 8:
+            raise ValueError(f"max_steps = {self.max_steps}: must be a multiple of the chunk, 8")
+        if self.name and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", self.name):
+            raise ValueError(f"name = {self.name!r}: use letters, digits, '.', '_' and '-'")
+        return self
+
+    @property
+    def run_dir(self) -> Path:
+        """Folder of the run."""
+        return Path(self.runs_dir) / self.name
+
+    def to_yaml(self) -> str:
+        """The file that `from_file` reads back to an equal configuration."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+_DEBUG: Mapping[str, Any] = {
+    "rounds": 2,
+    "max_steps": 96,
+    "films": 1,
+    "seeding": {"demonstrations": 6, "updates": 60},
+    "build": {"programs": 2, "scenes": 4},
+    "diagnosing": {"max_diagnoses": 2, "pair_batch": 4, "max_pairs": 8},
+    "training": {"episodes": 4, "candidates": 4, "updates": 40, "modes": 2},
+    "measuring": {"in_scenes": 4, "ood_scenes": 8, "probe_scenes": 4},
+}
+_PAPER: Mapping[str, Any] = {
+    "rounds": 15,
+    "threads": 16,
+    "seeding": {"demonstrations": 50, "updates": 20_000},
+    "build": {"programs": 24, "scenes": 32},
+    "diagnosing": {"max_diagnoses": 12, "max_pairs": 74},
+    "training": {"episodes": 1000, "candidates": 24, "updates": 10_000, "modes": 8},
+    "measuring": {"in_scenes": 100, "ood_scenes": 500, "probe_scenes": 16},
+    "models": {"default": "openai:gpt-5.5", "max_tokens": 20_000_000, "max_usd": 500.0},
+}
+PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {"laptop": MappingProxyType({}), "debug": _DEBUG, "paper": _PAPER}
+)
+"""Differences of each preset from the defaults. Laptop: minutes on 2 cores. Debug: seconds."""
+
+
+def make_config(
+    preset: str = "laptop",
+    *,
+    file: Path | None = None,
+    overrides: Sequence[str] = (),
+    **fields: Any,
+) -> RunConfig:
+    """Resolve a configuration: defaults < preset < `file` < `overrides` < `fields`.
+
+    Args:
+        preset: A key of `PRESETS`.
+        file: YAML with the same tree as `RunConfig`; may name another preset.
+        overrides: ``dotted.key=value``, the value read as YAML.
+        fields: Top-level fields; None leaves a field alone.
+
+    Raises:
+        ConfigError: Unreadable file, unknown key, value out of range, switch not implemented.
+        UnknownName: No such preset.
+    """
+    from_file = _read(file) if file else {}
+    preset = str(from_file.get("preset", preset))
+    if preset not in PRESETS:
+        raise UnknownName("preset", preset, PRESETS)
+    tree: dict[str, Any] = {"preset": preset}
+    _merge(tree, PRESETS[preset])
+    _merge(tree, from_file)
+    for text in overrides:
+        _merge(tree, _override(text))
+    _merge(tree, {key: value for key, value in fields.items() if value is not None})
+    return check_config(validated(tree))
+
+
+def validated(tree: Mapping[str, Any]) -> RunConfig:
+    """Validate a tree, with the first problem as a one-line `ConfigError`."""
+    try:
+        return RunConfig.model_validate(tree)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        if first["type"] == "extra_forbidden":
+            *parents, key = (str(part) for part in first["loc"])
+            raise UnknownName("setting", ".".join([*parents, key]), _keys(parents)) from None
+        raise ConfigError(first_problem("setting", error)) from None
+
+
+def check_config(config: RunConfig) -> RunConfig:
+    """Refuse what this version does not carry out; return the configuration unchanged."""
+    for switch, done in IMPLEMENTED.items():
+        value = getattr(config.switches, switch)
+        if value not in done:
+            raise ConfigError(
+                f"switches.{switch} = {value!r} is not implemented in this version; "
+                f"use {' or '.join(repr(name) for name in done)}."
+            )
+    return config
+
+
+def from_file(path: Path) -> RunConfig:
+    """Read a resolved ``config.yaml`` of a run folder."""
+    return check_config(validated(_read(path)))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read the configuration {path}: {error.strerror}.") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path} must hold a mapping such as 'rounds: 3'; got {data!r:.60}.")
+    return data
+
+
+def _override(text: str) -> dict[str, Any]:
+    key, found, value = text.partition("=")
+    if not found or not key.strip():
+        raise ConfigError(f"--set {text!r}: write key=value, for example rounds=2.")
+    try:
+        tree: Any = yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise ConfigError(f"--set {text!r}: the value is not valid YAML.") from None
+    for part in reversed(key.strip().split(".")):
+        tree = {part: tree}
+    result: dict[str, Any] = tree
+    return result
+
+
+def _merge(tree: dict[str, Any], more: Mapping[str, Any]) -> None:
+    for key, value in more.items():
+        if isinstance(value, Mapping) and isinstance(tree.get(key, {}), dict):
+            inner = dict(tree.get(key, {}))
+            _merge(inner, value)
+            tree[key] = inner
+        else:
+            tree[key] = value
+
+
+def _keys(parents: Sequence[str]) -> list[str]:
+    model: Any = RunConfig
+    for part in parents:
+        model = model.model_fields[part].annotation
+    prefix = ".".join([*parents, ""]) if parents else ""
+    return [prefix + key for key in model.model_fields]

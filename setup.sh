@@ -52,7 +52,7 @@ esac
 [ -x $venv/bin/python ] && $venv/bin/python -c 'import pip' >/dev/null 2>&1 ||
     "$python" -m venv --clear $venv
 rm -f $stamp
-PIP_DISABLE_PIP_VERSION_CHECK=1 $venv/bin/python -m pip install --quiet --no-input \
+PIP_DISABLE_PIP_VERSION_CHECK=1 $venv/bin/python -m pip install -qq --no-input \
     -c constraints.txt -e ".[dev]" >&2 ||
     fail "the installation failed (see above); run the same command again to go on."
 echo "$want" >$stamp

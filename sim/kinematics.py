@@ -1,0 +1,190 @@
+r"""Kinematics of the Panda arm, vectorised over a batch, and damped differential IK.
+
+All seven joints turn about their own z axis. With the fixed transform :math:`(p_i, R_i)` before
+joint i, :math:`T_i = T_{i-1} (p_i, R_i R_z(q_i))`. Numbers come from robosuite's own model file.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import numpy.typing as npt
+
+from coda.sim.errors import SimulationError
+
+Array = npt.NDArray[np.float64]
+
+N_JOINTS = 7
+HOME_Q: tuple[float, ...] = (0.0, 0.196, 0.0, -2.618, 0.0, 2.942, 0.785)
+"""robosuite's initial joint angles [rad]; the null space is drawn towards them."""
+DAMPING = 0.03
+"""Damping of the least-squares IK [rad-equivalent]."""
+NULLSPACE_GAIN = 0.05
+
+
+@functools.cache
+def robot_xml() -> str:
+    """MJCF of robosuite's Panda with its gripper, as text."""
+    logging.getLogger("robosuite_logs").setLevel(logging.ERROR)
+    from robosuite.models.grippers import PandaGripper
+    from robosuite.models.robots import Panda
+
+    robot = Panda()
+    robot.add_gripper(PandaGripper())
+    return str(robot.get_xml())
+
+
+def quat_to_rot(quat: npt.ArrayLike) -> Array:
+    """Rotation matrix (3, 3) of a quaternion (w, x, y, z); normalises it first."""
+    w, x, y, z = np.asarray(quat, dtype=np.float64) / np.linalg.norm(quat)
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+class _Chain:
+    def __init__(self) -> None:
+        root = ET.fromstring(robot_xml())
+        bodies = {b.get("name"): b for b in root.iter("body")}
+        pos, rot, low, high = [], [], [], []
+        for i in range(1, N_JOINTS + 1):
+            p, r = _transform(bodies[f"robot0_link{i}"])
+            pos.append(p)
+            rot.append(r)
+            joint = bodies[f"robot0_link{i}"].find("joint")
+            if joint is None:
+                raise SimulationError(f"robosuite's Panda has no joint in link {i}.")
+            lo, hi = (float(v) for v in joint.get("range", "").split())
+            low.append(lo)
+            high.append(hi)
+        tool_p, tool_r = np.zeros(3), np.eye(3)
+        for name in ("robot0_right_hand", "gripper0_right_gripper", "gripper0_eef"):
+            p, r = _transform(bodies[name])
+            tool_p, tool_r = tool_p + tool_r @ p, tool_r @ r
+        # the grip frame has the fingers opening along y; robosuite's opens along x
+        quarter = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+        self.pos, self.rot = np.array(pos), np.array(rot)
+        self.tool_pos, self.tool_rot = tool_p, tool_r @ quarter
+        self.low, self.high = np.array(low) + 0.02, np.array(high) - 0.02
+        for array in (self.pos, self.rot, self.tool_pos, self.tool_rot, self.low, self.high):
+            array.setflags(write=False)
+
+
+def _transform(body: ET.Element) -> tuple[Array, Array]:
+    pos = np.array([float(v) for v in body.get("pos", "0 0 0").split()])
+    return pos, quat_to_rot([float(v) for v in body.get("quat", "1 0 0 0").split()])
+
+
+@functools.cache
+def chain() -> _Chain:
+    """Fixed transforms and joint limits, read once."""
+    return _Chain()
+
+
+def forward(q: Array) -> tuple[Array, Array, Array]:
+    """Pose of the grip frame and its geometric Jacobian.
+
+    Args:
+        q: Joint angles (B, 7) [rad].
+
+    Returns:
+        Position (B, 3) [m], rotation (B, 3, 3), Jacobian (B, 6, 7) (linear rows first).
+    """
+    fixed = chain()
+    batch = q.shape[0]
+    cos, sin = np.cos(q), np.sin(q)
+    p = np.zeros((batch, 3))
+    rot = np.broadcast_to(np.eye(3), (batch, 3, 3))
+    origins = np.empty((batch, N_JOINTS, 3))
+    axes = np.empty((batch, N_JOINTS, 3))
+    for i in range(N_JOINTS):
+        p = p + rot @ fixed.pos[i]
+        base = rot @ fixed.rot[i]
+        c, s = cos[:, i, None], sin[:, i, None]
+        x, y = base[:, :, 0], base[:, :, 1]
+        rot = np.stack((x * c + y * s, y * c - x * s, base[:, :, 2]), axis=2)
+        origins[:, i] = p
+        axes[:, i] = rot[:, :, 2]
+    p = p + rot @ fixed.tool_pos
+    jac = np.empty((batch, 6, N_JOINTS))
+    jac[:, :3] = np.cross(axes, p[:, None, :] - origins).transpose(0, 2, 1)
+    jac[:, 3:] = axes.transpose(0, 2, 1)
+    return p, rot @ fixed.tool_rot, jac
+
+
+def rotvec(rot: Array) -> Array:
+    """Rotation vectors (B, 3) [rad] of rotation matrices (B, 3, 3)."""
+    axis = np.stack(
+        (
+            rot[:, 2, 1] - rot[:, 1, 2],
+            rot[:, 0, 2] - rot[:, 2, 0],
+            rot[:, 1, 0] - rot[:, 0, 1],
+        ),
+        axis=1,
+    )
+    sin2 = np.sqrt((axis * axis).sum(axis=1))
+    trace = rot[:, 0, 0] + rot[:, 1, 1] + rot[:, 2, 2]
+    angle = np.arctan2(sin2, trace - 1.0)
+    return np.asarray(axis * (np.where(sin2 > 1e-9, angle / np.maximum(sin2, 1e-9), 0.5))[:, None])
+
+
+def exp_rot(vec: Array) -> Array:
+    """Rotation matrices (B, 3, 3) of rotation vectors (B, 3) [rad] (Rodrigues)."""
+    angle = np.sqrt((vec * vec).sum(axis=1))
+    safe = np.maximum(angle, 1e-12)
+    a = np.where(angle > 1e-8, np.sin(safe) / safe, 1.0)[:, None, None]
+    b = np.where(angle > 1e-6, (1.0 - np.cos(safe)) / (safe * safe), 0.5)[:, None, None]
+    k = np.zeros((vec.shape[0], 3, 3))
+    k[:, 0, 1], k[:, 0, 2], k[:, 1, 2] = -vec[:, 2], vec[:, 1], -vec[:, 0]
+    k[:, 1, 0], k[:, 2, 0], k[:, 2, 1] = vec[:, 2], -vec[:, 1], vec[:, 0]
+    return np.asarray(np.eye(3) + a * k + b * (k @ k))
+
+
+def ik_step(q: Array, target_pos: Array, target_rot: Array, *, max_step_rad: float) -> Array:
+    """One damped least-squares step from `q` (B, 7) towards the target poses; (B, 7) [rad]."""
+    pos, rot, jac = forward(q)
+    error = np.concatenate(
+        (target_pos - pos, rotvec(target_rot @ rot.transpose(0, 2, 1))), axis=1
+    )
+    jac_t = jac.transpose(0, 2, 1)
+    gram = jac @ jac_t + (DAMPING**2) * np.eye(6)
+    home = NULLSPACE_GAIN * (np.asarray(HOME_Q) - q)
+    rhs = error[:, :, None] - jac @ home[:, :, None]
+    dq = home + (jac_t @ np.linalg.solve(gram, rhs))[:, :, 0]
+    fixed = chain()
+    return np.clip(q + np.clip(dq, -max_step_rad, max_step_rad), fixed.low, fixed.high)
+
+
+def down_rot(yaw: npt.ArrayLike) -> Array:
+    """Grip rotations (B, 3, 3) with the fingers down and turned by `yaw` (B,) [rad]."""
+    angle = np.atleast_1d(np.asarray(yaw, dtype=np.float64))
+    c, s, zero, one = np.cos(angle), np.sin(angle), np.zeros_like(angle), np.ones_like(angle)
+    return np.stack(
+        (
+            np.stack((c, s, zero), axis=1),
+            np.stack((s, -c, zero), axis=1),
+            np.stack((zero, zero, -one), axis=1),
+        ),
+        axis=1,
+    )
+
+
+def solve_ik(target_pos: Array, target_rot: Array, *, iterations: int = 80) -> tuple[Array, Array]:
+    """Joint angles for grip poses, from the home posture.
+
+    Returns:
+        Joint angles (B, 7) [rad] and the remaining error (B,): metres plus 0.1 m per rad.
+    """
+    q = np.tile(np.asarray(HOME_Q), (target_pos.shape[0], 1))
+    for _ in range(iterations):
+        q = ik_step(q, target_pos, target_rot, max_step_rad=0.2)
+    pos, rot, _ = forward(q)
+    angle = np.linalg.norm(rotvec(target_rot @ rot.transpose(0, 2, 1)), axis=1)
+    return q, np.linalg.norm(target_pos - pos, axis=1) + 0.1 * angle

@@ -1,0 +1,293 @@
+"""MJCF of a scene: robosuite's Panda and objects, a table, and position servos in place of motors."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+import numpy.typing as npt
+
+from coda.sim.assets import ASSETS, Asset, half_size
+from coda.sim.errors import SimulationError
+from coda.sim.kinematics import robot_xml
+from coda.sim.roles import ROLES, Role
+from coda.sim.scene import ObjectAttributes, Pose, Scene
+
+PHYSICS_DT_S = 0.005
+TABLE_CENTER_M = (0.50, 0.0, -0.025)
+TABLE_HALF_M = (0.32, 0.45, 0.025)
+SERVO_KP = (4500.0, 4500.0, 3500.0, 3500.0, 2000.0, 2000.0, 2000.0)
+"""Stiffness of the joint servos [N m / rad]."""
+SERVO_KV = (450.0, 450.0, 350.0, 350.0, 200.0, 200.0, 200.0)
+"""Damping of the joint servos [N m s / rad]."""
+SERVO_FORCE = (87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0)
+"""Torque limits of the Panda's joints [N m]."""
+ARMATURE = 0.1
+HULL_VERTICES = 40
+"""Vertices kept of an object mesh's convex hull."""
+
+KIND_TABLE, KIND_LEFT, KIND_RIGHT, KIND_ROBOT, KIND_NONE = 10, 11, 12, 13, 99
+"""Codes of `Layout.geom_kind` beside the role indices 0 … R-1."""
+
+_VIEW_TARGET = np.array([0.48, 0.0, 0.05])
+_VIEW_FROM = np.array([1.25, 0.0, 0.75])
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a scene's things are in a compiled model."""
+
+    roles: tuple[int, ...]
+    """Role indices present."""
+    bodies: npt.NDArray[np.int64]
+    """Body id of each present role."""
+    qpos: tuple[int, ...]
+    """First qpos address of each present role's free joint; -1 for fixed objects."""
+    qvel: tuple[int, ...]
+    geom_kind: npt.NDArray[np.int64]
+    """For each geom: role index, or one of the KIND codes."""
+    grip_site: int
+    fingers: tuple[int, int]
+    """qpos addresses of the finger joints."""
+
+
+@functools.cache
+def _robot_base(visual: bool) -> ET.Element:
+    root = ET.fromstring(robot_xml())
+    used: set[str | None] = set()
+    for body in root.iter("body"):
+        for child in list(body):
+            if child.tag == "geom" and (child.get("group") == "1") != visual:
+                if visual:
+                    child.set("rgba", "0 0 0 0")  # collision shape: kept, not drawn
+                else:
+                    body.remove(child)
+        for child in body.findall("geom"):
+            if child.get("group") != "1":
+                pad = "pad" in child.get("name", "")
+                child.set("contype", "1" if pad else "0")
+                child.set("conaffinity", "1")
+                child.set("group", "3")
+            used.add(child.get("mesh"))
+        for child in list(body):
+            if child.tag == "inertial" and child.get("mass") == "0":
+                body.remove(child)
+            if child.tag == "joint" and not child.get("name", "").startswith("gripper"):
+                child.set("armature", str(ARMATURE))
+        body.set("gravcomp", "1")
+    assets = root.find("asset")
+    actuators = root.find("actuator")
+    sensors = root.find("sensor")
+    if assets is None or actuators is None:
+        raise SimulationError("robosuite's Panda model has no asset or actuator section.")
+    if sensors is not None:
+        root.remove(sensors)
+    if not visual:
+        for child in list(assets):
+            if child.tag != "mesh" or child.get("name") not in used:
+                assets.remove(child)
+    for child in list(actuators):
+        if child.tag == "motor":
+            actuators.remove(child)
+    fingers = list(actuators)
+    for child in fingers:
+        actuators.remove(child)
+    for i in range(7):
+        ET.SubElement(
+            actuators,
+            "position",
+            name=f"servo{i + 1}",
+            joint=f"robot0_joint{i + 1}",
+            kp=str(SERVO_KP[i]),
+            kv=str(SERVO_KV[i]),
+            forcerange=f"{-SERVO_FORCE[i]} {SERVO_FORCE[i]}",
+        )
+    actuators.extend(fingers)
+    option = ET.SubElement(
+        root, "option", timestep=str(PHYSICS_DT_S), integrator="implicitfast", cone="pyramidal"
+    )
+    ET.SubElement(option, "flag", autoreset="disable")
+    ET.SubElement(root, "size", memory="1M")
+    compiler = ET.SubElement(root, "compiler")
+    compiler.set("angle", "radian")
+    return root
+
+
+def _camera(world: ET.Element) -> None:
+    forward = _VIEW_TARGET - _VIEW_FROM
+    z = -forward / np.linalg.norm(forward)
+    x = np.cross([0.0, 0.0, 1.0], z)
+    x /= np.linalg.norm(x)
+    axes = " ".join(f"{v:.6f}" for v in (*x, *np.cross(z, x)))
+    pos = " ".join(f"{v:.4f}" for v in _VIEW_FROM)
+    ET.SubElement(world, "camera", name="agentview", pos=pos, xyaxes=axes, fovy="45")
+
+
+def _fmt(values: npt.ArrayLike) -> str:
+    return " ".join(f"{float(v):.9g}" for v in np.ravel(np.asarray(values)))
+
+
+@functools.cache
+def _mesh_parts(class_name: str) -> tuple[ET.Element, ET.Element]:
+    from robosuite.models import objects
+
+    model = getattr(objects, class_name)(name="a")
+    mesh = model.asset.find("mesh")
+    geom = next(g for g in model.get_obj().iter("geom"))
+    return mesh, geom
+
+
+def _add_object(
+    root: ET.Element, role: Role, pose: Pose, attributes: ObjectAttributes, asset: Asset
+) -> None:
+    world = root.find("worldbody")
+    assets = root.find("asset")
+    if world is None or assets is None:
+        raise SimulationError("the robot model has no worldbody or asset section.")
+    half = half_size(attributes)
+    yaw = pose.yaw
+    body = ET.SubElement(
+        world,
+        "body",
+        name=role,
+        pos=_fmt((*pose.xy, half[2] + (0.0 if asset.fixed else 0.0005))),
+        quat=_fmt((np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2))),
+    )
+    geom = {
+        "name": f"{role}_geom",
+        "rgba": _fmt(attributes.rgba),
+        "mass": f"{attributes.mass_kg:.9g}",
+        "friction": f"{attributes.friction:.9g} 0.01 0.0002",
+        "priority": "1",
+        "condim": "4",
+        "group": "2",
+        "solref": "0.01 1",
+    }
+    if not asset.fixed:
+        ET.SubElement(body, "freejoint", name=f"{role}_joint")
+    if asset.shape == "mesh" and asset.robosuite_class is not None:
+        mesh, _ = _mesh_parts(asset.robosuite_class)
+        scale = [float(v) for v in mesh.get("scale", "1 1 1").split()]
+        ET.SubElement(
+            assets,
+            "mesh",
+            name=f"{role}_mesh",
+            file=mesh.get("file", ""),
+            scale=_fmt([v * attributes.scale for v in scale]),
+            maxhullvert=str(HULL_VERTICES),
+        )
+        offset = [-v * attributes.scale for v in asset.center_m]
+        ET.SubElement(body, "geom", type="mesh", mesh=f"{role}_mesh", pos=_fmt(offset), **geom)
+    elif asset.shape == "cylinder":
+        ET.SubElement(body, "geom", type="cylinder", size=_fmt((half[0], half[2])), **geom)
+    else:
+        ET.SubElement(body, "geom", type="box", size=_fmt(half), **geom)
+
+
+def scene_xml(scene: Scene, *, visual: bool = False) -> str:
+    """MJCF text of a scene. With `visual`, robosuite's visual meshes, floor and lights too."""
+    root = copy.deepcopy(_robot_base(visual))
+    world = root.find("worldbody")
+    if world is None:
+        raise SimulationError("the robot model has no worldbody.")
+    _camera(world)
+    hand = next(b for b in root.iter("body") if b.get("name") == "gripper0_eef")
+    ET.SubElement(hand, "site", name="grip", quat="0.70710678 0 0 0.70710678", size="0.005")
+    table = ET.SubElement(
+        world,
+        "geom",
+        name="table",
+        type="box",
+        pos=_fmt(TABLE_CENTER_M),
+        size=_fmt(TABLE_HALF_M),
+        friction="1 0.005 0.0001",
+        rgba="0.72 0.62 0.5 1",
+        group="2",
+    )
+    if visual:
+        _dress(root, world, table)
+    for role in scene.roles:
+        attributes = scene.alpha.objects[role]
+        _add_object(root, role, scene.sigma.poses[role], attributes, ASSETS[attributes.asset])
+    return ET.tostring(root, encoding="unicode")
+
+
+def _dress(root: ET.Element, world: ET.Element, table: ET.Element) -> None:
+    assets = root.find("asset")
+    if assets is None:
+        raise SimulationError("the robot model has no asset section.")
+    ET.SubElement(
+        assets,
+        "texture",
+        name="sky",
+        type="skybox",
+        builtin="gradient",
+        rgb1="0.93 0.95 0.97",
+        rgb2="0.75 0.80 0.86",
+        width="64",
+        height="64",
+    )
+    ET.SubElement(world, "light", pos="0.6 0.5 1.8", dir="-0.1 -0.3 -1", diffuse="0.7 0.7 0.7")
+    ET.SubElement(
+        world,
+        "light",
+        pos="0.9 -0.8 1.5",
+        dir="-0.3 0.5 -1",
+        diffuse="0.35 0.35 0.35",
+        castshadow="false",
+    )
+    ET.SubElement(
+        world, "geom", type="plane", pos="0 0 -0.6", size="4 4 0.1", rgba="0.82 0.84 0.86 1",
+        contype="0", conaffinity="0", group="1",
+    )  # fmt: skip
+    table.set("rgba", "0.76 0.66 0.53 1")
+    visual = ET.SubElement(root, "visual")
+    ET.SubElement(visual, "headlight", ambient="0.35 0.35 0.35", diffuse="0.25 0.25 0.25")
+    ET.SubElement(visual, "global", offwidth="1280", offheight="960")
+
+
+def compile_scene(scene: Scene, *, visual: bool = False) -> mujoco.MjModel:
+    """Compile a scene. Raises `SimulationError` with MuJoCo's own words where it refuses."""
+    try:
+        return mujoco.MjModel.from_xml_string(scene_xml(scene, visual=visual))
+    except ValueError as error:
+        words = " ".join(str(error).split())
+        raise SimulationError(f"scene {scene.digest()} does not compile: {words}") from None
+
+
+def layout(model: mujoco.MjModel, scene: Scene) -> Layout:
+    """Find a scene's roles, fingers and sites in its compiled model."""
+    kind = np.full(model.ngeom, KIND_NONE, dtype=np.int64)
+    for g in range(model.ngeom):
+        name = mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_GEOM, g) or ""
+        if name == "table":
+            kind[g] = KIND_TABLE
+        elif name.startswith("gripper0_finger1"):
+            kind[g] = KIND_LEFT
+        elif name.startswith("gripper0_finger2"):
+            kind[g] = KIND_RIGHT
+        elif name.startswith(("robot0", "gripper0")):
+            kind[g] = KIND_ROBOT
+        elif name.endswith("_geom"):
+            kind[g] = ROLES.index(name.removesuffix("_geom"))  # type: ignore[arg-type]
+    bodies, qpos, qvel = [], [], []
+    for role in scene.roles:
+        body = model.body(role)
+        bodies.append(int(body.id))
+        joint = int(model.body_jntadr[body.id])
+        qpos.append(int(model.jnt_qposadr[joint]) if joint >= 0 else -1)
+        qvel.append(int(model.jnt_dofadr[joint]) if joint >= 0 else -1)
+    fingers = [int(model.joint(f"gripper0_finger_joint{i}").qposadr[0]) for i in (1, 2)]
+    return Layout(
+        roles=tuple(ROLES.index(role) for role in scene.roles),
+        bodies=np.array(bodies),
+        qpos=tuple(qpos),
+        qvel=tuple(qvel),
+        geom_kind=kind,
+        grip_site=int(model.site("grip").id),
+        fingers=(fingers[0], fingers[1]),
+    )

@@ -1,4 +1,4 @@
-"""Live view of a run: a panel in a terminal, plain lines elsewhere. Clocks here are for show only."""
+"""Live view of a run: a panel in a terminal, plain lines elsewhere. Clocks are for show only."""
 
 from __future__ import annotations
 

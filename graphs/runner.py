@@ -1,0 +1,113 @@
+"""Run and resume: the library's front door. A dozen lines of Python do what ``coda run`` does."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from coda.graphs.coevolution import build
+from coda.graphs.config import RunConfig, check_config, make_config
+from coda.graphs.deps import Deps, close_deps, open_deps
+from coda.graphs.events import Listener, RunEvent, silent
+from coda.graphs.result import RunResult, collect
+from coda.graphs.runfolder import RunFolder, create, locked, open_folder, write_atomic
+
+STUDIO_RUN = "CODA_RUN"
+"""Environment variable that names the run folder for LangGraph's own tools."""
+
+
+def run(config: RunConfig, *, on_event: Listener | None = None) -> RunResult:
+    """Make a run folder and run to the end.
+
+    Args:
+        config: See `make_config`.
+        on_event: Called with every `RunEvent`, in this thread.
+
+    Raises:
+        CodaError: Anything a user can cause, in one line.
+    """
+    folder, config = create(check_config(config))
+    return _go(folder, config, on_event or silent)
+
+
+def resume(run_dir: str | Path, *, on_event: Listener | None = None) -> RunResult:
+    """Go on with a stopped or killed run; the result is that of a run never stopped.
+
+    A finished run returns its result without doing anything.
+    """
+    folder = open_folder(Path(run_dir))
+    return _go(folder, folder.read_config(), on_event or silent)
+
+
+def _go(folder: RunFolder, config: RunConfig, on_event: Listener) -> RunResult:
+    with locked(folder):
+        if folder.finished:
+            return RunResult.from_json(folder, json.loads(folder.result.read_text("utf-8")))
+        with _opened(folder, config, on_event) as deps:
+            on_event(RunEvent(kind="run-started", text=f"{config.name}: {folder.path}"))
+            _drive(folder, deps)
+            result = _finish(folder, deps)
+    on_event(RunEvent(kind="run-ended", round=result.rounds, text=f"finished: {result.stop}"))
+    return result
+
+
+@contextlib.contextmanager
+def _opened(folder: RunFolder, config: RunConfig, on_event: Listener) -> Iterator[Deps]:
+    deps = open_deps(folder, config, on_event)
+    try:
+        yield deps
+    finally:
+        close_deps(deps)
+
+
+def _drive(folder: RunFolder, deps: Deps) -> None:
+    """Stream the graph from its last checkpoint, or from the start."""
+    with contextlib.closing(
+        sqlite3.connect(folder.checkpoints, check_same_thread=False)
+    ) as connection:
+        graph = build(lambda: deps).compile(checkpointer=SqliteSaver(connection))
+        thread: RunnableConfig = {
+            "configurable": {"thread_id": folder.path.name},
+            "recursion_limit": 10_000,
+        }
+        begun = bool(graph.get_state(thread).created_at)
+        start: Any = None if begun else {"round": 0, "updates": 0, "stop": ""}
+        for _ in graph.stream(start, thread, stream_mode="updates", durability="sync"):
+            pass
+
+
+def _finish(folder: RunFolder, deps: Deps) -> RunResult:
+    """Write the report, then the result: a result marks the run as finished."""
+    from coda.graphs.report import write_report
+
+    deps.on_event(RunEvent(kind="node-started", text="writing the report"))
+    write_report(folder.path)
+    result = collect(folder, deps)
+    write_atomic(folder.result, json.dumps(result.to_json(), indent=1, sort_keys=True) + "\n")
+    return result
+
+
+def studio_deps() -> Callable[[], Deps]:
+    """Dependencies that open when the first node of a graph in LangGraph's tools runs."""
+    opened: list[Deps] = []
+
+    def deps() -> Deps:
+        if not opened:
+            named = os.environ.get(STUDIO_RUN)
+            if named:
+                folder = open_folder(Path(named))
+                config = folder.read_config()
+            else:
+                folder, config = create(make_config("debug"))
+            opened.append(open_deps(folder, config, silent))
+        return opened[0]
+
+    return deps

@@ -1,0 +1,82 @@
+"""`Work`: one run of one node, journalled so that a kill at any moment leaves no trace of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from coda.graphs.deps import Deps
+from coda.graphs.events import Kind, RunEvent
+from coda.graphs.seeds import Purpose, rng, seed_int
+from coda.graphs.state import RoundState, RoundUpdate, node_key
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What a node gets besides the state: the dependencies, its key, its seeds, its voice."""
+
+    deps: Deps
+    round: int
+    node: str
+
+    @property
+    def key(self) -> str:
+        """Key of this node run in the journal."""
+        return node_key(self.round, self.node)
+
+    def rng(self, purpose: Purpose, *labels: str | int) -> np.random.Generator:
+        """Generator that depends on the run's seed, the purpose, this node run and the labels."""
+        return rng(self.deps.config.seed, purpose, self.key, *labels)
+
+    def seed(self, purpose: Purpose, *labels: str | int) -> int:
+        """Integer seed of the same."""
+        return seed_int(self.deps.config.seed, purpose, self.key, *labels)
+
+    def tell(
+        self, text: str, kind: Kind = "fact", data: Mapping[str, float | int | str] | None = None
+    ) -> None:
+        """Tell whoever watches."""
+        self.deps.on_event(
+            RunEvent(kind=kind, round=self.round, node=self.node, text=text, data=data or {})
+        )
+
+    def step(self, done: int, total: int, label: str) -> None:
+        """Tell how far this node is."""
+        self.tell(label, "step", {"done": done, "total": total})
+
+    def decide(self, kind: str, text: str, *, by: str = "rule", **links: object) -> None:
+        """Record a decision and tell it."""
+        self.deps.db.add_decision(self.key, kind=kind, text=text, by=by, links=dict(links))
+        self.tell(text)
+
+
+Node = Callable[[Work, RoundState], RoundUpdate]
+
+
+def journaled(
+    name: str, node: Node, deps: Callable[[], Deps]
+) -> Callable[[RoundState], RoundUpdate]:
+    """Wrap a node: roll an interrupted attempt back, run, and record what it returned.
+
+    A node that had finished when the process died before LangGraph's checkpoint was written is
+    not run again: its recorded update is returned.
+    """
+
+    def run(state: RoundState) -> RoundUpdate:
+        now = deps()
+        round_ = state.get("round", 0) + (1 if name == "plan" else 0)
+        work = Work(deps=now, round=round_, node=name)
+        done = now.db.finished_summary(work.key)
+        if done is not None:
+            update: RoundUpdate = done["update"]
+            return update
+        now.db.begin_node(work.key, round_=round_, node=name)
+        work.tell("", "node-started")
+        update = node(work, state)
+        now.db.finish_node(work.key, {"update": update})
+        work.tell("", "node-finished")
+        return update
+
+    return run

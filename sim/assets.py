@@ -21,7 +21,8 @@ class Asset:
     name: AssetName
     noun: str
     """How an instruction names it."""
-    shape: Literal["box", "cylinder", "mesh"]
+    shape: Literal["box", "cylinder", "disc", "mesh"]
+    """A disc looks round and collides as the box of the same area (steadier contacts)."""
     half_size_m: tuple[float, float, float]
     """Half extents of the bounding box along the object's own axes [m]."""
     mass_kg: float
@@ -97,7 +98,7 @@ ASSETS: Mapping[AssetName, Asset] = MappingProxyType(
             shape="mesh",
             half_size_m=(0.03375, 0.020, 0.020),
             mass_kg=0.08,
-            graspable=True,
+            graspable=False,  # its hull rests tilted: a distractor only
             robosuite_class="LemonObject",
             center_m=(0.0004545, 0.0, 0.000071),
         ),
@@ -114,8 +115,8 @@ ASSETS: Mapping[AssetName, Asset] = MappingProxyType(
         "plate": Asset(
             name="plate",
             noun="plate",
-            shape="cylinder",
-            half_size_m=(0.070, 0.070, 0.006),
+            shape="disc",
+            half_size_m=(0.062, 0.062, 0.006),
             mass_kg=0.4,
             graspable=False,
             fixed=True,

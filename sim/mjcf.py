@@ -33,6 +33,10 @@ HULL_VERTICES = 40
 KIND_TABLE, KIND_LEFT, KIND_RIGHT, KIND_ROBOT, KIND_NONE = 10, 11, 12, 13, 99
 """Codes of `Layout.geom_kind` beside the role indices 0 … R-1."""
 
+DISC_RADIUS = 1.128
+"""Radius of a disc over the half side of the square of equal area."""
+
+VIEW_FOVY_DEG = 45.0
 _VIEW_TARGET = np.array([0.48, 0.0, 0.05])
 _VIEW_FROM = np.array([1.25, 0.0, 0.75])
 
@@ -110,7 +114,7 @@ def _robot_base(visual: bool) -> ET.Element:
     option = ET.SubElement(
         root, "option", timestep=str(PHYSICS_DT_S), integrator="implicitfast", cone="pyramidal"
     )
-    ET.SubElement(option, "flag", autoreset="disable")
+    ET.SubElement(option, "flag", autoreset="disable", multiccd="enable")
     ET.SubElement(root, "size", memory="1M")
     compiler = ET.SubElement(root, "compiler")
     compiler.set("angle", "radian")
@@ -124,7 +128,7 @@ def _camera(world: ET.Element) -> None:
     x /= np.linalg.norm(x)
     axes = " ".join(f"{v:.6f}" for v in (*x, *np.cross(z, x)))
     pos = " ".join(f"{v:.4f}" for v in _VIEW_FROM)
-    ET.SubElement(world, "camera", name="agentview", pos=pos, xyaxes=axes, fovy="45")
+    ET.SubElement(world, "camera", name="agentview", pos=pos, xyaxes=axes, fovy=str(VIEW_FOVY_DEG))
 
 
 def _fmt(values: npt.ArrayLike) -> str:
@@ -165,7 +169,7 @@ def _add_object(
         "priority": "1",
         "condim": "4",
         "group": "2",
-        "solref": "0.01 1",
+        "solref": "0.015 1",
     }
     if not asset.fixed:
         ET.SubElement(body, "freejoint", name=f"{role}_joint")
@@ -185,6 +189,19 @@ def _add_object(
     elif asset.shape == "cylinder":
         ET.SubElement(body, "geom", type="cylinder", size=_fmt((half[0], half[2])), **geom)
     else:
+        if asset.shape == "disc":
+            ET.SubElement(
+                body,
+                "geom",
+                type="cylinder",
+                size=_fmt((half[0] * DISC_RADIUS, half[2] * 1.02)),
+                rgba=geom["rgba"],
+                contype="0",
+                conaffinity="0",
+                mass="0",
+                group="2",
+            )
+            geom |= {"group": "3", "rgba": "0 0 0 0"}
         ET.SubElement(body, "geom", type="box", size=_fmt(half), **geom)
 
 
@@ -248,6 +265,22 @@ def _dress(root: ET.Element, world: ET.Element, table: ET.Element) -> None:
     visual = ET.SubElement(root, "visual")
     ET.SubElement(visual, "headlight", ambient="0.35 0.35 0.35", diffuse="0.25 0.25 0.25")
     ET.SubElement(visual, "global", offwidth="1280", offheight="960")
+
+
+def project(points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Project points (N, 3) [m] into the agent view.
+
+    Returns:
+        (N, 3): column and row as fractions of a square picture (0 to 1 inside), depth [m].
+    """
+    z = (_VIEW_FROM - _VIEW_TARGET) / np.linalg.norm(_VIEW_FROM - _VIEW_TARGET)
+    x = np.cross([0.0, 0.0, 1.0], z)
+    x /= np.linalg.norm(x)
+    local = (points - _VIEW_FROM) @ np.stack((x, np.cross(z, x), z), axis=1)
+    depth = -local[:, 2]
+    half = np.tan(np.deg2rad(VIEW_FOVY_DEG) / 2)
+    u, v = local[:, 0] / (depth * half), local[:, 1] / (depth * half)
+    return np.stack(((u + 1) / 2, (1 - v) / 2, depth), axis=1)
 
 
 def compile_scene(scene: Scene, *, visual: bool = False) -> mujoco.MjModel:

@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from coda.sim.assets import ASSETS
-from coda.sim.paths import OBJECTS, WORKSPACE_X, WORKSPACE_Y
-from coda.sim.roles import AXES, DISTRACTORS, Axis
+from coda.sim.factors import OBJECTS, WORKSPACE_X, WORKSPACE_Y
+from coda.sim.roles import DISTRACTORS, Axis
 from coda.sim.scene import AssetName, Scene
 
 SEED_YAW = 0.10
@@ -77,7 +77,7 @@ def _distractor_cell(scene: Scene) -> str:
     tx, ty = scene.sigma.poses["target"].xy
     offsets = [(scene.sigma.poses[r].xy[0] - tx, scene.sigma.poses[r].xy[1] - ty) for r in roles]
     dx, dy = min(offsets, key=lambda o: math.hypot(*o))
-    quarter = int(math.floor(math.atan2(dy, dx) / (math.pi / 2) + 0.5)) % 4
+    quarter = math.floor(math.atan2(dy, dx) / (math.pi / 2) + 0.5) % 4
     band = _bin(NEAR_EDGES, math.hypot(dx, dy))
     return f"n{len(roles)}/near{band}/{DIRECTIONS[quarter]}"
 
@@ -101,9 +101,7 @@ def cell(axis: Axis, scene: Scene) -> str:
 
 
 def _all_cells() -> dict[Axis, tuple[str, ...]]:
-    table = tuple(
-        f"x{i}/y{j}" for i in range(len(X_EDGES) - 1) for j in range(len(Y_EDGES) - 1)
-    )
+    table = tuple(f"x{i}/y{j}" for i in range(len(X_EDGES) - 1) for j in range(len(Y_EDGES) - 1))
     bodies = tuple(
         f"m{i}/f{j}" for i in range(len(MASS_EDGES) - 1) for j in range(len(FRICTION_EDGES) - 1)
     )
@@ -139,4 +137,3 @@ SEED_CELLS: Mapping[Axis, str] = MappingProxyType(
     }
 )
 """The one cell of each axis that contains the seed range."""
-

@@ -12,9 +12,10 @@ from pydantic import ValidationError
 
 from coda.sim.assets import ASSETS, half_size
 from coda.sim.errors import UnknownName
+from coda.sim.factors import FACTORS, check_value
 from coda.sim.families import family
 from coda.sim.gate_codes import make_issue
-from coda.sim.paths import FACTORS, check_value, read_factor
+from coda.sim.paths import read_factor
 from coda.sim.program import Issue
 from coda.sim.roles import Role
 from coda.sim.scene import Scene

@@ -10,41 +10,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from coda.sim.cells import cell, fold_yaw
+from coda.sim.draw import draw, rounded
 from coda.sim.errors import SceneError
+from coda.sim.factors import FACTORS, OBJECTS, WORKSPACE_X, WORKSPACE_Y, check_value, factor
 from coda.sim.families import family
 from coda.sim.gate_checks import Finding, separation, static_findings
 from coda.sim.gate_codes import make_issue
-from coda.sim.paths import FACTORS, OBJECTS, Factor, check_value, factor, put
-from coda.sim.program import (
-    Choice,
-    Edit,
-    Fixed,
-    GenerationProgram,
-    Issue,
-    Mixture,
-    Normal,
-    Polar,
-    RelativeToRole,
-    Sampler,
-    Uniform,
-    Value,
-    plain,
-)
-from coda.sim.roles import AXES, DISTRACTORS, Axis
-from coda.sim.scene import WORKSPACE_PLACEHOLDER, Scene  # noqa: F401
+from coda.sim.gate_program import program_issues
+from coda.sim.paths import put
+from coda.sim.program import Choice, Edit, Fixed, GenerationProgram, Issue, Sampler, Uniform
+from coda.sim.roles import AXES, DISTRACTORS, Axis, Role
+from coda.sim.scene import Scene
 from coda.sim.splits import Splits
 from coda.sim.wording import COLOURS, reword, rgba_of
 
 MAX_DRAWS = 200
 """Draws of one scene before it is given up."""
 WIDEN_EVERY = 8
-"""After so many draws in vain, every edit that could cure a finding is redrawn, not the first."""
-DECIMALS = 6
+"""After so many draws in vain, all edits that could cure a finding are redrawn, not only one."""
 
 
 class Rejected(SceneError):
@@ -52,4 +41,155 @@ class Rejected(SceneError):
 
     def __init__(self, issues: Sequence[Issue]) -> None:
         self.issues = tuple(issues)
-        super().__init__("; ".join(issue.line() for issue in self.issues[:3]) + ".")
+        shown = "; ".join(issue.line() for issue in self.issues[:3])
+        super().__init__(f"{shown}.")
+
+
+def _undescribed(role: Role) -> dict[str, Sampler]:
+    """Samplers for what a program leaves open about a distractor."""
+    return {
+        f"sigma.{role}.xy": Uniform(
+            low=(WORKSPACE_X[0], WORKSPACE_Y[0]), high=(WORKSPACE_X[1], WORKSPACE_Y[1])
+        ),
+        f"sigma.{role}.yaw": Uniform(low=-math.pi / 2, high=math.pi / 2),
+        f"alpha.{role}.asset": Choice(values=OBJECTS),
+        f"alpha.{role}.rgba": Choice(values=tuple(rgba_of(name) for name in COLOURS)),
+    }
+
+
+@lru_cache(maxsize=256)
+def all_edits(program: GenerationProgram) -> tuple[Edit, ...]:
+    """The program's edits, with the implied ones of distractors it leaves undescribed.
+
+    Raises `Rejected` if the program breaks a semantic rule.
+    """
+    issues = program_issues(program)
+    if issues:
+        raise Rejected(issues)
+    written = {edit.path for edit in program.edits}
+    edits: list[Edit] = []
+    for edit in program.edits:
+        edits.append(edit)
+        if edit.path != "tau.distractors":
+            continue
+        for role in DISTRACTORS:
+            open_paths = {p: s for p, s in _undescribed(role).items() if p not in written}
+            edits += [Edit(path=path, sampler=sampler) for path, sampler in open_paths.items()]
+    return tuple(edits)
+
+
+def _replay(
+    base: Scene, edits: Sequence[Edit], seeds: npt.NDArray[np.int64]
+) -> tuple[Scene, list[Finding]]:
+    """Apply every edit, each with its own seed, so that one can be redrawn without the others."""
+    scene, found = base, []
+    for edit, seed in zip(edits, seeds, strict=True):
+        f = factor(edit.path)
+        if f.role in DISTRACTORS and f.role not in scene.sigma.poses:
+            continue
+        value = draw(edit.sampler, f, scene, np.random.default_rng(int(seed)))
+        problem = check_value(f.path, value)
+        if problem is None:
+            scene = put(scene, f, value)
+        else:
+            found.append(Finding(issue=problem, paths=(f.path,)))
+    for edit in edits:
+        f = factor(edit.path)
+        if edit.path.endswith(".yaw") and f.role is not None and f.role in scene.sigma.poses:
+            folded = fold_yaw(scene.alpha.objects[f.role].asset, scene.sigma.poses[f.role].yaw)
+            scene = put(scene, f, rounded(folded))
+    return reword(scene), found
+
+
+def _constraint_findings(program: GenerationProgram, scene: Scene) -> Iterator[Finding]:
+    for constraint in program.constraints:
+        a, b = constraint.roles
+        if a not in scene.sigma.poses or b not in scene.sigma.poses:
+            continue
+        distance = separation(scene, a, b)
+        if distance < constraint.distance_m:
+            issue = make_issue(
+                "min-separation", f"sigma.{b}.xy", f"{distance:.3f} m from {a}",
+                f"at least {constraint.distance_m} m", "widen the ranges of the two positions",
+            )  # fmt: skip
+            yield Finding(issue=issue, paths=(f"sigma.{b}.xy", f"sigma.{a}.xy"))
+
+
+def _axis_paths(axis: Axis, scene: Scene, splits: Splits) -> tuple[str, ...]:
+    """Paths that move a scene out of its cell of `axis`, the most direct first."""
+    if axis == "asset":
+        held = [r for r in scene.roles if scene.alpha.objects[r].asset in splits.held["asset"]]
+        return tuple(f"alpha.{role}.asset" for role in (held or ["target"]))
+    if axis == "distractors":
+        present = [role for role in scene.roles if role in DISTRACTORS]
+        present.sort(key=lambda role: separation(scene, "target", role))
+        places = tuple(f"sigma.{role}.xy" for role in present)
+        return (*places, "tau.distractors") if places else ("tau.distractors",)
+    own = [p for p, f in FACTORS.items() if f.axis == axis and f.role in ("target", "receptacle")]
+    return tuple(own)
+
+
+def _split_findings(scene: Scene, splits: Splits, want: Mapping[Axis, bool]) -> Iterator[Finding]:
+    held_out = splits.held_out(scene)
+    for axis, wanted in want.items():
+        if (axis in held_out) == wanted:
+            continue
+        paths = _axis_paths(axis, scene, splits)
+        issue = make_issue(
+            "held-out", paths[0], f"{axis} cell {cell(axis, scene)}",
+            "a held-out cell" if wanted else "a cell that is not held out for evaluation",
+            "give the path a range that also covers other cells",
+        )  # fmt: skip
+        yield Finding(issue=issue, paths=paths)
+
+
+def sample_where(
+    program: GenerationProgram,
+    rng: np.random.Generator,
+    *,
+    splits: Splits | None = None,
+    want: Mapping[Axis, bool] | None = None,
+) -> Scene:
+    """Draw one scene whose cells are held out on the axes where `want` says so, and not elsewhere.
+
+    Axes that `want` leaves out may be either. Raises `Rejected` with the issues of the last draw
+    when no edit can cure them, or after `MAX_DRAWS` draws.
+    """
+    edits = all_edits(program)
+    base = family(program.family).seed
+    seeds = rng.integers(2**62, size=len(edits))
+    movable = {e.path: i for i, e in enumerate(edits) if not isinstance(e.sampler, Fixed)}
+    found: list[Finding] = []
+    for attempt in range(1, MAX_DRAWS + 1):
+        scene, found = _replay(base, edits, seeds)
+        found = found or static_findings(scene)
+        found += _constraint_findings(program, scene)
+        if splits is not None:
+            found += _split_findings(scene, splits, want or {})
+        if not found:
+            return scene
+        chances = [[movable[p] for p in one.paths if p in movable] for one in found]
+        if not all(chances):
+            break
+        for indices in chances:
+            again = indices if attempt % WIDEN_EVERY == 0 else indices[:1]
+            seeds[again] = rng.integers(2**62, size=len(again))
+    else:
+        spent = make_issue(
+            "cannot-place", "edits", f"{MAX_DRAWS} draws failed", "a scene within that many draws",
+            "widen the ranges, or use fewer objects or constraints",
+        )  # fmt: skip
+        raise Rejected([*(one.issue for one in found), spent])
+    raise Rejected([one.issue for one in found])
+
+
+def sample_scene(
+    program: GenerationProgram, rng: np.random.Generator, *, guard: Splits | None = None
+) -> Scene:
+    """Draw one scene. With `guard`, it lies in no held-out cell of any axis.
+
+    Raises `Rejected` (a `SceneError`) with the issues if the program is unsound or no draw passes.
+    """
+    return sample_where(
+        program, rng, splits=guard, want={axis: False for axis in AXES} if guard else None
+    )

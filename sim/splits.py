@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from coda.sim.cells import CELLS, SEED_CELLS, SEED_YAW, cell
 from coda.sim.errors import SceneError, UnknownName
-from coda.sim.paths import OBJECTS, WORKSPACE_X, WORKSPACE_Y
+from coda.sim.factors import OBJECTS, WORKSPACE_X, WORKSPACE_Y
 from coda.sim.program import (
     Choice,
     Edit,

@@ -86,7 +86,8 @@ def test_rows_come_back_as_they_went_in(db: RunDb) -> None:
     diagnosis = Diagnosis(
         diagnosis_id="r02:d0", round=2, failed_stage="grasp", mechanism="slip", axis="size",
         factor_path="alpha.target.scale", expected_effect=0.6, confidence="high",
-        explanation="wide", cure=(Edit(path="alpha.target.scale", sampler=Fixed(value=1.0)),), evidence=("ep1",),
+        explanation="wide",
+        cure=(Edit(path="alpha.target.scale", sampler=Fixed(value=1.0)),), evidence=("ep1",),
     )  # fmt: skip
     test = ControlTest(
         test_id="r02:d0:t", diagnosis_id="r02:d0", outcome="success", effect=0.7,

@@ -32,6 +32,8 @@ OBJECTS: tuple[AssetName, ...] = (
     "cereal",
 )
 """Assets that may be the target or a distractor."""
+STEADY_OBJECTS: tuple[AssetName, ...] = tuple(name for name in OBJECTS if name != "lemon")
+"""Objects that stay as they were put; a lemon rolls to its own rest and rarely passes the gate."""
 
 Kind = Literal["count", "number", "vector", "asset"]
 

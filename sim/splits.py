@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from coda.sim.cells import CELLS, SEED_CELLS, SEED_YAW, cell
 from coda.sim.errors import SceneError, UnknownName
-from coda.sim.factors import OBJECTS, WORKSPACE_X, WORKSPACE_Y
+from coda.sim.factors import STEADY_OBJECTS, WORKSPACE_X, WORKSPACE_Y
 from coda.sim.program import (
     Choice,
     Edit,
@@ -104,7 +104,7 @@ def _wide(axis: Axis) -> dict[str, Sampler]:
             "alpha.target.friction": Uniform(low=0.30, high=1.50),
         },
         "goal": {"sigma.receptacle.xy": _TABLE},
-        "asset": {"alpha.target.asset": Choice(values=OBJECTS)},
+        "asset": {"alpha.target.asset": Choice(values=STEADY_OBJECTS)},
     }
     return wide[axis]
 
@@ -119,6 +119,10 @@ class Splits:
     def cells(self, axis: Axis) -> Mapping[str, bool]:
         """Every cell of an axis, and whether it is held out."""
         return {name: name in self.held[axis] for name in CELLS[axis]}
+
+    def cell_name(self, axis: Axis, scene: Scene) -> str:
+        """Name of the cell of `axis` in which `scene` lies."""
+        return cell(axis, scene)
 
     def held_out(self, scene: Scene) -> tuple[Axis, ...]:
         """Axes on which `scene` lies in a held-out cell; the asset axis looks at every role."""

@@ -1,0 +1,84 @@
+"""Visibility of target and receptacle from the agent camera, by projection and ray casts.
+
+Rays meet collision shapes, so no graphics driver is needed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import mujoco
+import numpy as np
+
+from coda.sim.engine import BatchSim
+from coda.sim.frame import Array
+from coda.sim.gate_codes import make_issue
+from coda.sim.program import Issue
+from coda.sim.roles import ROLES, Role
+
+CAMERA = "agentview"
+MIN_POINTS_IN_VIEW = 7
+"""Of the nine sample points of an object, so many must project into the picture."""
+MIN_POINTS_SEEN = 2
+"""Of the nine sample points of an object, so many must not be hidden."""
+_SPREAD = 0.6
+
+_GRID = np.array([(0.0, 0.0, 0.0), *itertools.product((-_SPREAD, _SPREAD), repeat=3)])
+
+
+def _points(sim: BatchSim, i: int, role: Role) -> Array:
+    """Nine points inside an object's bounding box (9, 3) [m]."""
+    frame, r = sim.frame(), ROLES.index(role)
+    return np.asarray(
+        frame.pos[i, r] + (_GRID * frame.half_size[i, r]) @ frame.rot[i, r].T, dtype=np.float64
+    )
+
+
+def _in_picture(sim: BatchSim, i: int, points: Array) -> int:
+    """How many points project into the square picture."""
+    model, data = sim.models[i], sim.data(i)
+    camera = model.camera(CAMERA).id
+    local = (points - data.cam_xpos[camera]) @ data.cam_xmat[camera].reshape(3, 3)
+    extent = math.tan(math.radians(float(model.cam_fovy[camera])) / 2)
+    depth = -local[:, 2]
+    inside = (depth > 0) & (np.abs(local[:, :2]).max(axis=1) <= extent * depth)
+    return int(inside.sum())
+
+
+def _seen(sim: BatchSim, i: int, role: Role, points: Array) -> int:
+    """How many points have nothing but the object itself before them."""
+    model, data = sim.models[i], sim.data(i)
+    origin = data.cam_xpos[model.camera(CAMERA).id].copy()
+    lay = sim.layout(i)
+    body = lay.bodies[lay.roles.index(ROLES.index(role))]
+    hit = np.zeros(1, dtype=np.int32)
+    count = 0
+    for point in points:
+        mujoco.mj_ray(model, data, origin, point - origin, None, 1, -1, hit)
+        count += int(hit[0] >= 0 and model.geom_bodyid[hit[0]] == body)
+    return count
+
+
+def view_issues(sim: BatchSim, i: int) -> list[Issue]:
+    """What keeps the agent camera from seeing target and receptacle in the present state."""
+    roles: tuple[Role, ...] = ("target", "receptacle")
+    for role in roles:
+        points = _points(sim, i, role)
+        inside = _in_picture(sim, i, points)
+        if inside < MIN_POINTS_IN_VIEW:
+            return [
+                make_issue(
+                    "out-of-view", f"sigma.{role}.xy", f"{inside} of 9 points in the picture",
+                    f"at least {MIN_POINTS_IN_VIEW}", f"move the {role} into the workspace",
+                )
+            ]  # fmt: skip
+        seen = _seen(sim, i, role, points)
+        if seen < MIN_POINTS_SEEN:
+            return [
+                make_issue(
+                    "hidden", f"sigma.{role}.xy", f"{seen} of 9 points visible",
+                    f"at least {MIN_POINTS_SEEN}", "move what stands before it, or the robot",
+                )
+            ]  # fmt: skip
+    return []

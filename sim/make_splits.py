@@ -1,0 +1,169 @@
+"""Make the frozen evaluation files, or check that they are what their rule gives.
+
+python -m coda.sim.make_splits            write sim/data/pick-place.{in,ood}.json
+python -m coda.sim.make_splits --check    derive them again and compare
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from coda.sim.errors import CodaError, SceneError
+from coda.sim.gate import Gate
+from coda.sim.roles import AXES, Axis
+from coda.sim.sampling import sample_where
+from coda.sim.scene import Scene
+from coda.sim.splits import (
+    COMBINED,
+    FILE_VERSION,
+    RULE,
+    EvaluationName,
+    Splits,
+    content_digest,
+    file_name,
+)
+
+GENERATOR_VERSION = 1
+SEED = 20_240_607
+SCENES_PER_AXIS = 16
+COMBINED_SCENES = 48
+IN_SCENES = 64
+MAX_ATTEMPTS = 40
+"""Draws of one slot that the gate may reject before the maker gives up."""
+
+Draw = Callable[[np.random.Generator], Scene]
+
+
+def in_slots(splits: Splits) -> list[tuple[str, Draw]]:
+    """Label and drawing rule of every scene of the *in* file."""
+    guard = {axis: False for axis in AXES}
+
+    def draw(slot: int) -> Draw:
+        def one(rng: np.random.Generator) -> Scene:
+            if slot % 4 == 0:
+                wide: tuple[Axis, ...] = ()
+            elif slot % 4 == 3:
+                wide = AXES
+            else:
+                wide = tuple(axis for axis in AXES if rng.random() < 0.5)
+            return sample_where(splits.program(wide), rng, splits=splits, want=guard)
+
+        return one
+
+    return [("in", draw(slot)) for slot in range(IN_SCENES)]
+
+
+def ood_slots(splits: Splits) -> list[tuple[str, Draw]]:
+    """Label and drawing rule of every scene of the *ood* file."""
+
+    def draw(wide: Sequence[Axis]) -> Draw:
+        program = splits.program(wide)
+        want = {axis: axis in wide for axis in AXES}
+        return lambda rng: sample_where(program, rng, splits=splits, want=want)
+
+    slots: list[tuple[str, Draw]] = []
+    for axis in AXES:
+        slots += [(axis, draw((axis,)))] * SCENES_PER_AXIS
+    without_asset = tuple(axis for axis in AXES if axis != "asset")
+    for slot in range(COMBINED_SCENES):
+        slots.append((COMBINED, draw(AXES if slot % 3 == 0 else without_asset)))
+    return slots
+
+
+def _fill(slots: Sequence[tuple[str, Draw]], file_index: int, gate: Gate) -> list[Scene]:
+    """Draw every slot until the gate accepts it; slot and attempt fix the random stream."""
+    done: dict[int, Scene] = {}
+    for attempt in range(MAX_ATTEMPTS):
+        todo = [slot for slot in range(len(slots)) if slot not in done]
+        if not todo:
+            return [done[slot] for slot in range(len(slots))]
+        drawn = [
+            slots[slot][1](np.random.default_rng([SEED, file_index, slot, attempt]))
+            for slot in todo
+        ]
+        for slot, report in zip(todo, gate.check(drawn), strict=True):
+            if report.accepted and report.scene is not None:
+                done[slot] = report.scene
+    missing = sorted({slots[slot][0] for slot in range(len(slots)) if slot not in done})
+    raise SceneError(
+        f"the gate rejected every one of {MAX_ATTEMPTS} draws for {', '.join(missing)}; "
+        "widen the cells or the reference program."
+    )
+
+
+def derive(name: EvaluationName, *, threads: int = 1) -> dict[str, Any]:
+    """The content of an evaluation file, from its rule."""
+    splits = Splits()
+    slots = in_slots(splits) if name == "in" else ood_slots(splits)
+    scenes = _fill(slots, get_args(EvaluationName).index(name), Gate(threads=threads))
+    content: dict[str, Any] = {
+        "file_version": FILE_VERSION,
+        "generator_version": GENERATOR_VERSION,
+        "name": name,
+        "seed": SEED,
+        "rule": RULE,
+        "axis": [label for label, _ in slots],
+        "scenes": [scene.model_dump(mode="json") for scene in scenes],
+    }
+    return {**content, "digest": content_digest(content)}
+
+
+def to_text(content: dict[str, Any]) -> str:
+    """JSON with one line a field and one line a scene."""
+    lines = []
+    for key, value in content.items():
+        if key == "scenes":
+            rows = ",\n".join(json.dumps(row, separators=(",", ":")) for row in value)
+            lines.append(f'"scenes": [\n{rows}\n]')
+        else:
+            lines.append(f"{json.dumps(key)}: {json.dumps(value)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def check(name: EvaluationName, folder: Path, *, threads: int = 1) -> str | None:
+    """None if the file on disk is what its rule gives, else what differs."""
+    path = folder / file_name(name)
+    if not path.is_file():
+        return f"{path} does not exist"
+    have, want = json.loads(path.read_text(encoding="utf-8")), derive(name, threads=threads)
+    if have == want:
+        return None
+    keys = [key for key in want if have.get(key) != want[key]]
+    return f"{path} differs from its rule in: {', '.join(keys)}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Command line; 0 if all is well, 1 if a file differs, 2 for an error of the user."""
+    parser = argparse.ArgumentParser(prog="python -m coda.sim.make_splits", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="derive again and compare")
+    parser.add_argument("--folder", type=Path, default=Path(__file__).parent / "data")
+    parser.add_argument("--threads", type=int, default=1, help="worker threads for physics")
+    options = parser.parse_args(argv)
+    status = 0
+    try:
+        for name in get_args(EvaluationName):
+            if options.check:
+                problem = check(name, options.folder, threads=options.threads)
+                print(problem or f"{file_name(name)}: as its rule gives it")
+                status = max(status, int(problem is not None))
+                continue
+            content = derive(name, threads=options.threads)
+            options.folder.mkdir(parents=True, exist_ok=True)
+            path = options.folder / file_name(name)
+            path.write_text(to_text(content), encoding="utf-8")
+            print(f"{path}: {len(content['scenes'])} scenes, digest {content['digest'][:16]}")
+    except CodaError as error:
+        print(f"coda: {error}", file=sys.stderr)
+        return 2
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

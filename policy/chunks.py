@@ -79,7 +79,7 @@ class ChunkBasis:
     def decode(self, coefficients: Tensor) -> Tensor:
         """(..., C) to (..., H, 7)."""
         flat = coefficients @ self.analysis.T
-        return flat.unflatten(-1, (self.horizon, ACTION_DIM))
+        return flat.reshape(*flat.shape[:-1], self.horizon, ACTION_DIM)
 
     def to(self, device: torch.device) -> ChunkBasis:
         """The same basis on another device."""

@@ -96,8 +96,9 @@ class LearnerConfig(_Config):
     clip_norm: Annotated[float, Field(gt=0.0)] = 1.0
     candidates: Annotated[int, Field(ge=2, le=64)] = 8
     """N chunks of the policy per state: the baseline mean_N Q(s, .) and the bootstrap."""
-    backup_samples: Positive = 2
-    """How many of the N the bootstrap averages over."""
+    backup: Literal["mean", "max"] = "mean"
+    """Bootstrap from one of the N drawn at random (the policy's own value), or from the best
+    (the value of best-of-N selection, N critic evaluations more)."""
     temperature: Annotated[float, Field(gt=0.0)] = 1.0
     """Weights are exp(A / (temperature * std A)), clipped."""
     max_weight: Annotated[float, Field(ge=1.0)] = 5.0
@@ -109,6 +110,8 @@ class LearnerConfig(_Config):
     """Share of the rest of a batch that comes from earlier rounds."""
     failure_weight: Share = 0.3
     """Weight in the actor of the policy's own chunks from episodes that failed."""
+    adopt_updates: Count = 200
+    """Updates that shift the critic by Phi_old - Phi_new when the potential has changed."""
     dense_scale: Annotated[float, Field(gt=0.0)] = 1.0
     """Scale of the free-form dense reward (signal = dense)."""
     device: DeviceName = "cpu"

@@ -74,22 +74,6 @@ class FlowChunkPolicy(nn.Module):
             coefficients, torch.full((self.basis.size,), ACTION_FLOOR, device=self.device.torch)
         )
 
-    def refit_observations(self, vectors: Tensor) -> None:
-        """Take new observation statistics from vectors (n, D) without changing the function.
-
-        The first layer absorbs the change: W' = W s'/s, b' = b + W (m' - m) / s. Exact up to
-        rounding wherever no feature is clipped.
-        """
-        old_mean, old_scale = self.obs_norm.mean.clone(), self.obs_norm.scale.clone()
-        floor = torch.from_numpy(scale_floor()).to(self.device.torch)
-        self.obs_norm.fit(vectors.to(self.device.torch), floor)
-        shift = (self.obs_norm.mean - old_mean) / old_scale
-        with torch.no_grad():
-            for net in (self.net, self.average):
-                weight = net.state.weight[:, :OBSERVATION_DIM]
-                net.state.bias.add_(weight @ shift)
-                weight.mul_(self.obs_norm.scale / old_scale)
-
     def coefficients(self, chunk: Tensor, valid: Tensor) -> Tensor:
         """Normalised coefficients (B, C) of chunks (B, H, 7); see `hold_last` for cut ones."""
         out: Tensor = self.chunk_norm(self.basis.encode(hold_last(chunk, valid)))
@@ -133,29 +117,36 @@ class FlowChunkPolicy(nn.Module):
             generator=generator,
         )
 
-    @torch.inference_mode()
-    def _integrate(self, obs: Observation, noise: Tensor) -> Tensor:
-        """Chunks (B, n, H, 7) from start noise (B, n, C)."""
-        obs = obs.to(self.device.torch)
+    @torch.no_grad()
+    def sample_coefficients(self, vector: Tensor, text: Tensor, noise: Tensor) -> Tensor:
+        """Normalised coefficients (B, n, C) from normalised vectors (B, D) and noise (B, n, C)."""
         batch, n, size = noise.shape
-        state = self.average.encode(self.obs_norm(obs.vector), obs.text)
-        state = state.repeat_interleave(n, dim=0)
+        state = self.average.encode(vector, text).repeat_interleave(n, dim=0)
         x = noise.reshape(batch * n, size)
         dt = 1.0 / self.config.flow_steps
         for step in range(self.config.flow_steps):
             t = torch.full((batch * n,), step * dt, device=x.device)
             x = torch.add(x, self.average.velocity(state, x, t), alpha=dt)
-        chunks = self.basis.decode(self.chunk_norm.inverse(x)).clamp_(-1.0, 1.0)
-        return chunks.reshape(batch, n, self.config.horizon, -1)
+        return x.reshape(batch, n, size)
+
+    def _integrate(self, obs: Observation, noise: Tensor) -> Tensor:
+        """Chunks (B, n, H, 7) from start noise (B, n, C)."""
+        obs = obs.to(self.device.torch)
+        noise = noise.to(self.device.torch)
+        return self.chunks(self.sample_coefficients(self.obs_norm(obs.vector), obs.text, noise))
+
+    def chunks(self, coefficients: Tensor) -> Tensor:
+        """Chunks (..., H, 7) in [-1, 1] of normalised coefficients (..., C)."""
+        return self.basis.decode(self.chunk_norm.inverse(coefficients)).clamp_(-1.0, 1.0)
 
     def sample(self, obs: Observation, n: int, *, generator: torch.Generator) -> Tensor:
         """Draw n chunks per observation: (B, n, H, 7) float32 in [-1, 1]."""
         noise = torch.randn(obs.batch, n, self.basis.size, generator=generator)
-        return self._integrate(obs, noise.to(self.device.torch))
+        return self._integrate(obs, noise)
 
     def mode(self, obs: Observation) -> Tensor:
         """The chunk that start noise zero flows to: (B, H, 7) float32."""
-        noise = torch.zeros(obs.batch, 1, self.basis.size, device=self.device.torch)
+        noise = torch.zeros(obs.batch, 1, self.basis.size)
         return self._integrate(obs, noise).squeeze(1)
 
     @torch.no_grad()
@@ -180,7 +171,7 @@ class FlowChunkPolicy(nn.Module):
 
     @classmethod
     def load(cls, path: Path, *, device: str = "cpu") -> Self:
-        """Read what `save` wrote. Raises `PolicyError` for another format, version or feature set."""
+        """Read what `save` wrote. Raises `PolicyError` if another version wrote it."""
         features = [list(feature) for feature in FEATURES]
         meta, tensors = read_module(path, FORMAT, FORMAT_VERSION, {"features": features})
         policy = cls(PolicyConfig.model_validate(meta["config"]), device=device)

@@ -19,7 +19,8 @@ class Block(nn.Module):
 
     def forward(self, h: Tensor) -> Tensor:
         """(..., W) to (..., W)."""
-        return h + self.linear(functional.silu(self.norm(h)))
+        out: Tensor = h + self.linear(functional.silu(self.norm(h)))
+        return out
 
 
 class TextProjection(nn.Module):
@@ -38,7 +39,8 @@ class TextProjection(nn.Module):
 
     def forward(self, text: Tensor) -> Tensor:
         """(B, E) to (B, width)."""
-        return self.linear(text * self.gain)  # type: ignore[no-any-return]
+        out: Tensor = self.linear(text * self.gain)
+        return out
 
 
 def fourier(t: Tensor, size: int) -> Tensor:
@@ -92,9 +94,9 @@ class FlowNet(nn.Module):
 class TwinLinear(nn.Module):
     """Two linear layers as one batched product: (2, B, in) to (2, B, out)."""
 
-    def __init__(self, inputs: int, outputs: int) -> None:
+    def __init__(self, inputs: int, outputs: int, *, zero: bool = False) -> None:
         super().__init__()
-        bound = 1.0 / math.sqrt(inputs)
+        bound = 0.0 if zero else 1.0 / math.sqrt(inputs)
         self.weight = nn.Parameter(torch.empty(2, inputs, outputs).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.zeros(2, 1, outputs))
 

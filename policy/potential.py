@@ -86,7 +86,7 @@ def _term(
 def _pick_place() -> TrainingProgram:
     """Potential of pick-place: compiled from the task's description, before any diagnosis."""
     held = (_term("grasped"), _term("near", 0.035))
-    on = _term("on", reference="receptacle")
+    on, free = _term("on", reference="receptacle"), _term("released")
 
     def stage(
         name: str,
@@ -108,7 +108,7 @@ def _pick_place() -> TrainingProgram:
         name="pick-place-base",
         family="pick-place",
         source_text="reach the target, grasp it, lift it, carry it over the receptacle, "
-        "put it down and let go",
+        "put it down, let go and leave it at rest",
         stages=(
             stage("reach", 0.20, near, -0.45, -0.10),
             stage(
@@ -120,7 +120,7 @@ def _pick_place() -> TrainingProgram:
                 _term("near", 0.10),
                 _term("aligned"),
                 _term("opened"),
-            ),  # fmt: skip
+            ),
             stage("grasp", 0.10, _term("grasped"), -0.06, -0.002, _term("near"), _term("aligned")),
             stage("lift", 0.10, _term("lifted", 0.0), 0.0, 0.06, *held),
             stage("carry", 0.20, above, -0.45, -0.03, *held, _term("lifted", 0.05)),
@@ -132,8 +132,9 @@ def _pick_place() -> TrainingProgram:
                 0.0,
                 *held,
                 _term("above", 0.04, "receptacle"),
-            ),  # fmt: skip
-            stage("release", 0.10, _term("released"), -0.004, 0.002, on),
+            ),
+            stage("release", 0.05, _term("released"), -0.004, 0.002, on, _term("upright")),
+            stage("rest", 0.05, _term("settled"), -0.2, 0.0, on, _term("upright"), free),
         ),
         tools=LearningTools(),
     )

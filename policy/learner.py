@@ -1,0 +1,274 @@
+"""Training: supervised fine-tuning, and rounds of chunk value learning with a weighted actor."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from coda.policy.batches import Mixture, RoundData, actor_groups, build, potential_columns, refresh
+from coda.policy.config import LearnerConfig, SftConfig
+from coda.policy.critic import ChunkCritic
+from coda.policy.flow import FlowChunkPolicy
+from coda.policy.observation import observe_vector
+from coda.policy.potential import Potential
+from coda.policy.replay import SOURCES, Replay
+from coda.policy.values import CriticTrainer, adopt_potential
+from coda.sim.errors import CodaError
+
+AGREEMENT_STATES = 512
+"""States on which the two critics' choices are compared."""
+
+
+class LearningError(CodaError):
+    """Training cannot go on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SftReport:
+    """What supervised fine-tuning did."""
+
+    updates: int
+    chunks: int
+    loss_first: float
+    """Mean loss of the first tenth."""
+    loss_last: float
+    seconds: float
+    updates_per_s: float
+
+    def summary(self) -> dict[str, float]:
+        """Numbers for a record."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundReport:
+    """What one round of learning did."""
+
+    signal: str
+    transitions: int
+    critic_updates: int
+    actor_updates: int
+    critic_loss: float
+    """Mean squared TD error of the first pair, last tenth."""
+    sparse_loss: float
+    actor_loss: float
+    agreement: float
+    """Share of states in which shaped and sparse critic choose the same of N candidates."""
+    advantage_std: float
+    mean_weight: float
+    value_mean: float
+    """Mean of Q over the stored states' candidates."""
+    shift_error: float
+    """Root mean squared error of the shift by Phi_old - Phi_new; 0 where Phi did not change."""
+    seconds: float
+    critic_updates_per_s: float
+    actor_updates_per_s: float
+
+    def summary(self) -> dict[str, float | str]:
+        """Numbers for a record."""
+        return asdict(self)
+
+
+def schedule(step: int, total: int, warmup: int) -> float:
+    """Factor of the learning rate: a linear rise, then a cosine to 5 %."""
+    rise = min(1.0, (step + 1) / max(1, min(warmup, total // 4)))
+    return rise * (0.525 + 0.475 * math.cos(math.pi * min(1.0, step / max(1, total))))
+
+
+class _ActorTrainer:
+    """AdamW on the flow loss, with clipped gradients, a schedule and the weights' average."""
+
+    def __init__(
+        self, policy: FlowChunkPolicy, config: SftConfig | LearnerConfig, total: int, warmup: int
+    ) -> None:
+        rate = config.learning_rate if isinstance(config, SftConfig) else config.actor_learning_rate
+        self.policy, self.config, self.rate = policy, config, rate
+        self.total, self.warmup, self.step = total, warmup, 0
+        self.parameters = list(policy.parameters())
+        self.optimiser = torch.optim.AdamW(
+            self.parameters, lr=rate, weight_decay=config.weight_decay, fused=True
+        )
+
+    def update(
+        self, data: RoundData, rows: Tensor, weight: Tensor, generator: torch.Generator
+    ) -> Tensor:
+        """One update on transitions `rows` (B,) with weights (B,); returns the loss."""
+        state = data.state[rows]
+        loss = self.policy.flow_loss(
+            data.vector[state],
+            data.text[data.text_row[state]],
+            data.coefficients[rows],
+            weight * data.counted[rows],
+            generator=generator,
+        )
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.rate * schedule(self.step, self.total, self.warmup)
+        self.optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.parameters, self.config.clip_norm)
+        self.optimiser.step()
+        self.step += 1
+        # a short memory at first: the average must not drag the initial weights along
+        self.policy.update_average(min(self.config.ema_decay, self.step / (self.step + 10)))
+        return loss.detach()
+
+
+def _mean(losses: list[Tensor], *, first: bool = False) -> float:
+    """Mean of the first or last tenth. Raises `LearningError` where it is not finite."""
+    if not losses:
+        return 0.0
+    tenth = max(1, len(losses) // 10)
+    value = float(torch.stack(losses[:tenth] if first else losses[-tenth:]).mean())
+    if not math.isfinite(value):
+        raise LearningError(
+            f"the loss is {value} after {len(losses)} updates; lower the learning rate, or check "
+            "the replay for non-finite actions."
+        )
+    return value
+
+
+def _rate(updates: int, seconds: float) -> float:
+    return updates / seconds if updates and seconds > 0 else 0.0
+
+
+def sft(
+    policy: FlowChunkPolicy,
+    replay: Replay,
+    config: SftConfig,
+    *,
+    generator: torch.Generator,
+    rows: npt.NDArray[np.int64] | None = None,
+    fit_normalisers: bool = True,
+) -> SftReport:
+    """Imitate chunks of a replay, weighted by their `weight` column.
+
+    Args:
+        policy: Trained in place; so is its average.
+        replay: Where the chunks are.
+        config: Updates, batch size, rates.
+        generator: CPU generator; the result is a function of its state.
+        rows: Transitions to imitate; the planner's where None.
+        fit_normalisers: Take normalisation statistics from these transitions first.
+    """
+    start = time.perf_counter()
+    if rows is None:
+        rows = np.flatnonzero(replay["source"] == SOURCES.index("planner"))
+    if not len(rows):
+        raise LearningError("no chunks to imitate; add planner episodes to the replay first.")
+    if fit_normalisers:
+        first = replay["state"][rows]
+        vectors = torch.from_numpy(observe_vector(replay.frames())[first])
+        chosen = torch.from_numpy(replay["actions"][rows])
+        policy.fit_normalisers(vectors, chosen, torch.from_numpy(replay.valid()[rows]))
+    data = build(policy, replay, None, LearnerConfig(candidates=2))
+    weight = torch.from_numpy(replay["weight"].copy()).to(policy.device.torch)
+    batches = Mixture([(torch.from_numpy(rows), 1.0)], config.batch_size)
+    trainer = _ActorTrainer(policy, config, config.updates, config.warmup)
+    losses: list[Tensor] = []
+    for _ in range(config.updates):
+        index = batches.draw(generator).to(policy.device.torch)
+        losses.append(trainer.update(data, index, weight[index], generator))
+    seconds = time.perf_counter() - start
+    return SftReport(
+        updates=config.updates,
+        chunks=len(rows),
+        loss_first=_mean(losses, first=True),
+        loss_last=_mean(losses),
+        seconds=seconds,
+        updates_per_s=_rate(config.updates, seconds),
+    )
+
+
+def actor_weights(advantage: Tensor, config: LearnerConfig) -> Tensor:
+    """exp(A / (temperature * std A)) clipped to [1 / max_weight, max_weight], (M,)."""
+    spread = advantage.std(correction=0).clamp_min(config.min_advantage_std)
+    limit = math.log(config.max_weight)
+    return (advantage / (config.temperature * spread)).clamp(-limit, limit).exp()
+
+
+def _row_weights(replay: Replay, config: LearnerConfig) -> Tensor:
+    """Weight of every transition before advantages: its own, less for failed attempts."""
+    tried = replay["source"] != SOURCES.index("planner")
+    factor = np.where(tried & ~replay["success"], config.failure_weight, 1.0)
+    return torch.from_numpy((replay["weight"] * factor).astype(np.float32))
+
+
+def update_round(
+    policy: FlowChunkPolicy,
+    critic: ChunkCritic,
+    replay: Replay,
+    potential: Potential | None,
+    config: LearnerConfig,
+    *,
+    generator: torch.Generator,
+    previous: Potential | None = None,
+) -> RoundReport:
+    """One round: critic updates, advantages, weighted actor updates, `cycles` times.
+
+    Args:
+        policy: Trained in place (not where the signal is `frozen-actor`).
+        critic: Trained in place.
+        replay: All that was collected so far; its largest `round` counts as this one.
+        potential: Phi of this round; None means Phi = 0.
+        config: Signal, updates, rates.
+        generator: CPU generator; the result is a function of its state.
+        previous: Potential that the critic was last trained under, where it differs.
+    """
+    if not len(replay):
+        raise LearningError("the replay is empty; add episodes before a round of learning.")
+    start = time.perf_counter()
+    device = policy.device.torch
+    data = build(policy, replay, None if config.signal == "sparse" else potential, config)
+    values = CriticTrainer(critic, data, config)
+    own = _row_weights(replay, config).to(device)
+    planner = torch.from_numpy(replay["source"] == SOURCES.index("planner")).to(device)
+    everything = Mixture([(torch.arange(data.transitions), 1.0)], config.batch_size)
+    batches = Mixture(actor_groups(replay, config, own), config.batch_size)
+    total = config.cycles * config.actor_updates if config.trains_actor and batches.groups else 0
+    actor = _ActorTrainer(policy, config, total, warmup=100)
+    td: list[Tensor] = []
+    losses: list[Tensor] = []
+    seconds = {"critic": 0.0, "actor": 0.0}
+    shift_error, weight = 0.0, own
+    for cycle in range(config.cycles):
+        began = time.perf_counter()
+        refresh(data, policy, generator)
+        if cycle == 0 and previous is not None and config.shaped:
+            old_phi, old_stage = (x.to(device) for x in potential_columns(previous, replay))
+            updates = config.adopt_updates
+            shift_error = adopt_potential(values, old_phi, old_stage, updates, generator)
+        for _ in range(config.critic_updates + (config.critic_warmup if cycle == 0 else 0)):
+            td.append(values.update(everything.draw(generator).to(device), generator))
+        weight = own * torch.where(planner, 1.0, actor_weights(values.advantages(), config))
+        seconds["critic"] += time.perf_counter() - began
+        began = time.perf_counter()
+        for _ in range(total // config.cycles):
+            index = batches.draw(generator).to(device)
+            losses.append(actor.update(data, index, weight[index], generator))
+        seconds["actor"] += time.perf_counter() - began
+    probe = torch.randint(replay.states, (AGREEMENT_STATES,), generator=generator).to(device)
+    return RoundReport(
+        signal=config.signal,
+        transitions=data.transitions,
+        critic_updates=len(td),
+        actor_updates=len(losses),
+        critic_loss=_mean([x[0] for x in td]),
+        sparse_loss=_mean([x[1] for x in td]),
+        actor_loss=_mean(losses),
+        agreement=values.agreement(probe),
+        advantage_std=float(values.advantages().std(correction=0)),
+        mean_weight=float(weight.mean()),
+        value_mean=float(
+            (values.candidate_values(probe).mean(1) + values.shaping.phi[probe]).mean()
+        ),
+        shift_error=shift_error,
+        seconds=time.perf_counter() - start,
+        critic_updates_per_s=_rate(len(td), seconds["critic"]),
+        actor_updates_per_s=_rate(len(losses), seconds["actor"]),
+    )

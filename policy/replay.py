@@ -1,0 +1,245 @@
+"""Replay: states of episodes at chunk starts, chunks between them, nothing shaped.
+
+States are stored once, as packed frames; a transition points at its first and its next state, so
+that a new potential relabels by evaluating states again. Arrays grow by doubling and hand out
+views: sampling is index arithmetic, and nothing in the training loop copies the buffer.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Protocol, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from coda.policy.base import PolicyError
+from coda.policy.chunks import ACTION_DIM, HORIZON
+from coda.policy.observation import TEXT_DIM
+from coda.sim.errors import UnknownName
+from coda.sim.frame import FRAME_SIZE, SimFrame
+
+REPLAY_VERSION = 1
+Source = Literal["planner", "policy", "lookahead"]
+SOURCES: tuple[Source, ...] = get_args(Source)
+"""Who chose a chunk; a transition stores the index."""
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+_COLUMNS: Mapping[str, tuple[tuple[int, ...], type[np.generic]]] = {
+    "state": ((), np.int64),  # row of the first state
+    "next_state": ((), np.int64),
+    "actions": ((HORIZON, ACTION_DIM), np.float32),
+    "steps": ((), np.int64),  # k, executed control steps
+    "reward": ((), np.float32),  # undiscounted, paid at step k - 1
+    "terminated": ((), np.bool_),
+    "truncated": ((), np.bool_),
+    "source": ((), np.int8),
+    "success": ((), np.bool_),  # of the whole episode
+    "round": ((), np.int64),
+    "weight": ((), np.float32),
+    "episode": ((), np.int64),
+}
+
+
+class Growing:
+    """A growing array with a view of its filled part."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: type[np.generic]) -> None:
+        self._data: npt.NDArray[Any] = np.zeros((64, *shape), dtype=dtype)
+        self._size = 0
+
+    def append(self, rows: npt.NDArray[Any]) -> None:
+        """Add rows at the end."""
+        need = self._size + len(rows)
+        if need > len(self._data):
+            room = max(need, 2 * len(self._data))
+            grown = np.zeros((room, *self._data.shape[1:]), dtype=self._data.dtype)
+            grown[: self._size] = self._data[: self._size]
+            self._data = grown
+        self._data[self._size : need] = rows
+        self._size = need
+
+    @property
+    def view(self) -> npt.NDArray[Any]:
+        """Filled rows; no copy."""
+        return self._data[: self._size]
+
+
+class EpisodeLike(Protocol):
+    """What `Replay.add` reads of `coda.sim.rollout.EpisodeData`."""
+
+    @property
+    def success(self) -> bool: ...
+    @property
+    def frames(self) -> Floats: ...
+    @property
+    def actions(self) -> Floats: ...
+    @property
+    def lengths(self) -> Ints: ...
+
+
+class Replay:
+    """States and chunk transitions of many episodes."""
+
+    def __init__(self) -> None:
+        self._frames = Growing((FRAME_SIZE,), np.float32)
+        self._state_text = Growing((), np.int64)
+        self._columns = {name: Growing(*spec) for name, spec in _COLUMNS.items()}
+        self._texts = Growing((TEXT_DIM,), np.float32)
+        self._text_rows: dict[bytes, int] = {}
+        self.episodes = 0
+
+    def __len__(self) -> int:
+        """Number of transitions M."""
+        return len(self["state"])
+
+    def __getitem__(self, column: str) -> npt.NDArray[Any]:
+        """One column over all transitions, (M, ...); a view."""
+        return self._columns[column].view
+
+    @property
+    def states(self) -> int:
+        """Number of stored states S."""
+        return len(self._frames.view)
+
+    @property
+    def state_text(self) -> Ints:
+        """Row of `texts` of every state, (S,)."""
+        return self._state_text.view
+
+    @property
+    def texts(self) -> npt.NDArray[np.float32]:
+        """Different instruction embeddings, (n, E)."""
+        return self._texts.view
+
+    def frames(self, start: int = 0, stop: int | None = None) -> SimFrame:
+        """States as a frame batch, unpacked from rows start to stop."""
+        return SimFrame.unpack(self._frames.view[start:stop])
+
+    @property
+    def packed(self) -> npt.NDArray[np.float32]:
+        """Packed states (S, F); a view."""
+        return self._frames.view
+
+    def valid(self) -> npt.NDArray[np.bool_]:
+        """Executed steps of every transition, (M, H)."""
+        return np.arange(HORIZON) < self["steps"][:, None]
+
+    def add(
+        self,
+        episode: EpisodeLike,
+        text: npt.NDArray[np.float32],
+        *,
+        source: str,
+        round_index: int = 0,
+        weight: float = 1.0,
+        crashed: bool = False,
+    ) -> int:
+        """Add one episode; returns its number of transitions.
+
+        Args:
+            episode: T chunks; a success is terminal and pays 1 at its last step. An episode
+                that ran into the step limit is truncated, not terminated.
+            text: Embedding of its instruction, (E,).
+            source: Who chose the chunks, one of `SOURCES`.
+            round_index: Round it was collected in.
+            weight: Weight of its chunks in the actor's loss.
+            crashed: The simulator failed: the last chunk's next state is not trusted and that
+                transition is left out.
+        """
+        if source not in SOURCES:
+            raise UnknownName("replay source", source, SOURCES)
+        count = len(episode.lengths) - int(crashed)
+        if count <= 0:
+            return 0
+        first = self.states
+        self._frames.append(episode.frames[: count + 1].astype(np.float32))
+        self._state_text.append(np.full(count + 1, self._text_row(text)))
+        last = np.arange(count) == count - 1
+        values: dict[str, npt.NDArray[Any]] = {
+            "state": first + np.arange(count),
+            "next_state": first + 1 + np.arange(count),
+            "actions": episode.actions[:count],
+            "steps": episode.lengths[:count],
+            "reward": (last & episode.success).astype(np.float32),
+            "terminated": last & episode.success,
+            "truncated": last & (not episode.success),
+        }
+        constants = {
+            "source": SOURCES.index(source),
+            "success": episode.success,
+            "round": round_index,
+            "weight": weight,
+            "episode": self.episodes,
+        }
+        for name, growing in self._columns.items():
+            growing.append(values[name] if name in values else np.full(count, constants[name]))
+        self.episodes += 1
+        return count
+
+    def _text_row(self, text: npt.NDArray[np.float32]) -> int:
+        flat = np.ascontiguousarray(text, dtype=np.float32).reshape(-1)
+        if flat.shape != (TEXT_DIM,):
+            raise ValueError(f"text: expected shape {(TEXT_DIM,)} but got {text.shape}")
+        key = flat.tobytes()
+        if key not in self._text_rows:
+            self._text_rows[key] = len(self._texts.view)
+            self._texts.append(flat[None])
+        return self._text_rows[key]
+
+    def save(self, path: Path, *, round_index: int | None = None) -> int:
+        """Write the episodes of one round (all where None) to an npz; returns the transitions."""
+        rows = np.arange(len(self))
+        if round_index is not None:
+            rows = np.flatnonzero(self["round"] == round_index)
+        columns = {name: growing.view[rows] for name, growing in self._columns.items()}
+        both = np.concatenate([columns["state"], columns["next_state"]])
+        states, back = np.unique(both, return_inverse=True)
+        columns["state"], columns["next_state"] = np.split(back.reshape(-1), 2)
+        _, columns["episode"] = np.unique(columns["episode"], return_inverse=True)
+        texts, text_back = np.unique(self.state_text[states], return_inverse=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(path.name + ".part")
+        with part.open("wb") as file:
+            np.savez(
+                file,
+                version=np.array([REPLAY_VERSION, FRAME_SIZE]),
+                frames=self.packed[states],
+                state_text=text_back.reshape(-1),
+                texts=self.texts[texts],
+                **columns,  # type: ignore[arg-type]
+            )
+        part.replace(path)
+        return len(rows)
+
+    def load(self, path: Path) -> int:
+        """Append what `save` wrote; returns the transitions. Raises `PolicyError`."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                data = {name: file[name] for name in file.files}
+        except FileNotFoundError:
+            raise PolicyError(f"{path} does not exist; give a shard that was saved.") from None
+        except (ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise PolicyError(f"{path} is not a replay shard ({error}); collect again.") from None
+        found = data.get("version", np.zeros(0)).tolist()
+        missing = sorted({"frames", "state_text", "texts", *_COLUMNS} - set(data))
+        if found != [REPLAY_VERSION, FRAME_SIZE] or missing:
+            raise PolicyError(
+                f"{path}: replay version {found}, missing columns {missing}; this version reads "
+                f"{[REPLAY_VERSION, FRAME_SIZE]}. Collect the episodes again."
+            )
+        text_rows = np.array([self._text_row(text) for text in data["texts"]], dtype=np.int64)
+        base = self.states
+        self._frames.append(data["frames"])
+        self._state_text.append(text_rows[data["state_text"]])
+        data["state"], data["next_state"] = data["state"] + base, data["next_state"] + base
+        data["episode"] = data["episode"] + self.episodes
+        for name, growing in self._columns.items():
+            growing.append(data[name])
+        if len(data["episode"]):
+            self.episodes = int(data["episode"].max()) + 1
+        return len(data["state"])

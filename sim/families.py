@@ -73,7 +73,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             name="pick-place",
             title="Pick and place",
             seed=_pick_place_seed(),
-            stages=("reach", "descend", "grasp", "lift", "carry", "place", "release"),
+            stages=("reach", "descend", "grasp", "lift", "carry", "place", "release", "rest"),
         ),
     }
 )

@@ -37,8 +37,8 @@ DISC_RADIUS = 1.128
 """Radius of a disc over the half side of the square of equal area."""
 
 VIEW_FOVY_DEG = 45.0
-_VIEW_TARGET = np.array([0.48, 0.0, 0.05])
-_VIEW_FROM = np.array([1.25, 0.0, 0.75])
+_VIEW_TARGET = np.array([0.47, 0.0, 0.06])
+_VIEW_FROM = np.array([1.12, 0.0, 0.68])
 
 
 @dataclass(frozen=True)

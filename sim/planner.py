@@ -24,6 +24,9 @@ HOVER_M = 0.06
 """Height above the grasp point from which it descends [m]."""
 CARRY_M = 0.06
 """Height of the target's underside over the table while carried [m]."""
+FUNNEL_SLOPE = 2.5
+"""Height kept per metre of horizontal distance on the way into a goal."""
+FUNNEL_MOUTH_M = 0.006
 OPEN, CLOSED = -1.0, 1.0
 
 _T, _R = ROLES.index("target"), ROLES.index("receptacle")
@@ -37,14 +40,17 @@ def servo_chunk(
     *,
     horizon: int = CHUNK,
     step_m: float = STEP_M,
+    funnel_m: Array | None = None,
 ) -> Array:
-    """Straight chunks towards points: constant speed, then hold.
+    """Chunks towards points at constant speed, then hold.
 
     Args:
         frame: B states; motion starts at the commanded pose.
         goal: Goal points of the grip (B, 3) [m].
         turn: Turns about the vertical (B,) [rad], spread evenly over the motion.
         gripper: Gripper commands (B,), -1 open to +1 closed.
+        funnel_m: Heights (B,) [m] above the goal to keep until over it: the way in is a funnel
+            of slope `FUNNEL_SLOPE`. Straight where None or 0.
 
     Returns:
         Actions (B, H, 7).
@@ -54,8 +60,13 @@ def servo_chunk(
     left = goal - frame.command_pos
     angle = turn.copy()
     for h in range(horizon):
-        distance = np.linalg.norm(left, axis=1)
-        move = left * np.minimum(1.0, step_m / np.maximum(distance, 1e-9))[:, None]
+        aim = left
+        if funnel_m is not None:
+            beside = np.maximum(np.linalg.norm(left[:, :2], axis=1) - FUNNEL_MOUTH_M, 0.0)
+            aim = left.copy()
+            aim[:, 2] += np.minimum(funnel_m, FUNNEL_SLOPE * beside)
+        distance = np.linalg.norm(aim, axis=1)
+        move = aim * np.minimum(1.0, step_m / np.maximum(distance, 1e-9))[:, None]
         rotate = np.clip(angle, -TURN_RAD, TURN_RAD)
         actions[:, h, :3] = move / POS_SCALE_M
         actions[:, h, 5] = rotate / ROT_SCALE_RAD
@@ -63,12 +74,6 @@ def servo_chunk(
         angle = angle - rotate
     actions[:, :, 6] = gripper[:, None]
     return actions
-
-
-def upright_turn(frame: SimFrame) -> Array:
-    """Axis-angle corrections (B, 2) [rad] about base x and y that point the fingers down again."""
-    z = frame.command_rot[:, :, 2]
-    return np.stack((-z[:, 1], z[:, 0]), axis=1) * -1.0
 
 
 class ScriptedPlanner:

@@ -23,6 +23,8 @@ GRASP_DEPTH_M = 0.025
 """How far below an object's top the finger tips close on it, at most [m]."""
 MAX_GRASP_HALF_M = 0.037
 """Widest half extent that the fingers close on [m]."""
+BETWEEN = 0.6
+"""Share of an object's width that the fingers stay apart by while they hold it."""
 TOUCH_M = 1e-3
 """Margin given to a contact that is true or false without a distance [m]."""
 
@@ -103,7 +105,9 @@ def _opened(frame: SimFrame, term: PredicateTerm, limit: float) -> Array:
 
 def _grasped(frame: SimFrame, term: PredicateTerm, limit: float) -> Array:
     i = ROLES.index(term.subject)
-    held = (frame.touch_left[:, i] > 0) & (frame.touch_right[:, i] > 0)
+    # fingers that press on the object from above touch it too, but are closed further
+    between = frame.gripper_width_m > BETWEEN * grasp_width(frame, term.subject)
+    held = (frame.touch_left[:, i] > 0) & (frame.touch_right[:, i] > 0) & between
     gap = np.abs(frame.gripper_width_m - grasp_width(frame, term.subject))
     away = np.linalg.norm(frame.ee_pos - grasp_point(frame, term.subject), axis=1)
     return np.asarray(np.where(held, TOUCH_M, -np.maximum(gap + away, TOUCH_M))) - limit

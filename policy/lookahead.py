@@ -1,0 +1,225 @@
+"""Lookahead: potential-guided search in the simulator, whose choices the policy is trained on.
+
+At each chunk the state is branched, candidate chunks are simulated, and the one with the highest
+potential afterwards is the label of that state. What is *executed* is the label, or, with
+probability `policy_share`, the policy's own sample: labels then cover the states that the policy
+itself visits (Ross et al., 2011, DAgger).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from coda.policy.base import ChunkPolicy
+from coda.policy.candidates import ServoCandidates
+from coda.policy.observation import observe
+from coda.policy.potential import Potential
+from coda.sim.engine import BatchSim, ChunkResult, Snapshot
+from coda.sim.frame import Array, SimFrame
+from coda.sim.rollout import MAX_STEPS
+from coda.sim.scene import Scene
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookaheadConfig:
+    """Settings of the search."""
+
+    policy_candidates: int = 2
+    """Chunks of the policy among the candidates: its mode and samples; 0 without a policy."""
+    servo_candidates: int = 8
+    """Chunks that servo towards the stage's target points."""
+    prefer_clean: float = 0.01
+    """Gain in potential that a noisy candidate must show over a clean one."""
+    prefer_policy: float = 0.0
+    """Gain in potential that any other candidate must show over the policy's mode."""
+    policy_share: float = 0.3
+    """Probability that an episode's chunk executes the policy's own sample."""
+    stall_chunks: int = 4
+    """Chunks without a new best potential after which an episode is given up."""
+    max_steps: int = MAX_STEPS
+    noise_m: float = 0.015
+
+
+@dataclass(frozen=True, kw_only=True)
+class Label:
+    """One searched transition: the best chunk at a state and the state it led to."""
+
+    scene: int
+    """Index of the scene."""
+    frames: Array
+    """Packed states before and after, (2, F)."""
+    action: Array
+    """Chunk (H, 7)."""
+    length: int
+    """Control steps executed."""
+    success: bool
+    gain: float
+    """Rise of the potential."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchResult:
+    """What a search over a batch of scenes found."""
+
+    labels: tuple[Label, ...]
+    success: npt.NDArray[np.bool_]
+    """Whether each scene's episode ended in success, (B,)."""
+    phi_max: Array
+    """Highest potential reached in each scene, (B,)."""
+    stall_stage: npt.NDArray[np.int64]
+    """Stage of each scene's last state: where a search that failed stood, (B,)."""
+    simulated_steps: int
+    """Control steps simulated, branches included."""
+
+
+def search(
+    scenes: Sequence[Scene],
+    potential: Potential,
+    policy: ChunkPolicy | None,
+    text: npt.NDArray[np.float32],
+    config: LookaheadConfig,
+    *,
+    rng: np.random.Generator,
+    threads: int = 1,
+) -> SearchResult:
+    """Search every scene of a batch once.
+
+    Args:
+        scenes: B scenes.
+        potential: Ranks the candidates, and names their motions.
+        policy: Proposes candidates and is followed for `policy_share` of the chunks.
+        text: Embeddings of the instructions (B, E).
+        config: Settings.
+        rng: Source of all randomness.
+        threads: Physics threads.
+    """
+    return _Search(scenes, potential, policy, text, config, rng, threads).run()
+
+
+class _Search:
+    def __init__(
+        self,
+        scenes: Sequence[Scene],
+        potential: Potential,
+        policy: ChunkPolicy | None,
+        text: npt.NDArray[np.float32],
+        config: LookaheadConfig,
+        rng: np.random.Generator,
+        threads: int,
+    ) -> None:
+        self._potential, self._policy, self._text = potential, policy, text
+        self._config, self._rng = config, rng
+        self._generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
+        self._own = config.policy_candidates if policy is not None else 0
+        self._servo = ServoCandidates(
+            potential, config.servo_candidates, noise_m=config.noise_m
+        )
+        self._count = self._own + config.servo_candidates
+        self._sim = BatchSim(scenes, threads=threads)
+        self._branches = self._sim.branch(self._count)
+        self._rows = np.repeat(np.arange(len(scenes)), self._count)
+
+    def run(self) -> SearchResult:
+        config, sim = self._config, self._sim
+        frame = sim.reset()
+        value = self._potential.evaluate(frame)
+        active = np.ones(sim.batch, dtype=np.bool_)
+        success = np.zeros(sim.batch, dtype=np.bool_)
+        best_phi = value.phi.copy()
+        since_best = np.zeros(sim.batch, dtype=np.int64)
+        labels: list[Label] = []
+        simulated = 0
+        for _ in range(config.max_steps // 8):
+            snapshot = sim.snapshot()
+            candidates = self._candidates(frame, value.stage)
+            outcome, score = self._simulate(snapshot, candidates, active)
+            simulated += int(outcome.steps.sum())
+            chosen = self._choose(score, value.stage)
+            labels += self._labels(frame, value.phi, candidates, outcome, chosen, active)
+            executed = candidates[np.arange(sim.batch), chosen]
+            if self._own:
+                follow = self._rng.random(sim.batch) < config.policy_share
+                executed[follow] = candidates[follow, self._own - 1]
+            result = sim.step_chunk(executed, active)
+            simulated += int(result.steps.sum())
+            success |= result.success
+            frame = result.frame
+            value = self._potential.evaluate(frame)
+            risen = value.phi > best_phi + 0.005
+            since_best = np.where(risen, 0, since_best + 1)
+            best_phi = np.maximum(best_phi, value.phi)
+            active &= ~(result.success | result.crashed) & (since_best < config.stall_chunks)
+            if not active.any():
+                break
+        sim.close()
+        return SearchResult(
+            labels=tuple(labels),
+            success=success,
+            phi_max=best_phi,
+            stall_stage=value.stage,
+            simulated_steps=simulated,
+        )
+
+    def _candidates(self, frame: SimFrame, stage: npt.NDArray[np.int64]) -> Array:
+        servo = self._servo.propose(frame, np.asarray(stage, dtype=np.float64), self._rng)
+        if self._policy is None or not self._own:
+            return servo
+        obs = observe(frame, self._text)
+        parts = [self._policy.mode(obs)[:, None].numpy()]
+        if self._own > 1:
+            drawn = self._policy.sample(obs, self._own - 1, generator=self._generator)
+            parts.append(drawn.numpy())
+        return np.concatenate([*parts, servo], axis=1).astype(np.float64)
+
+    def _simulate(
+        self, snapshot: Snapshot, candidates: Array, active: npt.NDArray[np.bool_]
+    ) -> tuple[ChunkResult, Array]:
+        """Outcomes of all branches (B*N) and their scores (B, N)."""
+        self._branches.restore(snapshot, self._rows.tolist())
+        flat = candidates.reshape(-1, *candidates.shape[2:])
+        outcome = self._branches.step_chunk(flat, active[self._rows])
+        phi = self._potential.evaluate(outcome.frame).phi
+        # a success is worth more than any potential, and sooner is better
+        score = np.where(outcome.success, 2.0 - 0.01 * outcome.steps, phi)
+        score = np.where(outcome.crashed, -1.0, score)
+        return outcome, score.reshape(-1, self._count)
+
+    def _choose(self, score: Array, stage: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Best candidate of each state (B,), with preference for clean motions."""
+        handicap = np.zeros_like(score)
+        servo_index = np.arange(self._config.servo_candidates)[None, :]
+        noisy = servo_index >= self._servo.clean[stage][:, None]
+        handicap[:, self._own :] = self._config.prefer_policy + self._config.prefer_clean * noisy
+        handicap[:, 1 : self._own] = self._config.prefer_policy + self._config.prefer_clean
+        return np.asarray(np.argmax(score - handicap, axis=1))
+
+    def _labels(
+        self,
+        frame: SimFrame,
+        phi: Array,
+        candidates: Array,
+        outcome: ChunkResult,
+        chosen: npt.NDArray[np.int64],
+        active: npt.NDArray[np.bool_],
+    ) -> list[Label]:
+        before = frame.pack()
+        rows = np.arange(len(chosen)) * self._count + chosen
+        after_frame = outcome.frame[rows]
+        after, after_phi = after_frame.pack(), self._potential.evaluate(after_frame).phi
+        return [
+            Label(
+                scene=b,
+                frames=np.stack((before[b], after[b])),
+                action=candidates[b, chosen[b]],
+                length=int(outcome.steps[rows[b]]),
+                success=bool(outcome.success[rows[b]]),
+                gain=float(after_phi[b] - phi[b]),
+            )
+            for b in np.flatnonzero(active).tolist()
+            if not outcome.crashed[rows[b]]
+        ]

@@ -1,0 +1,42 @@
+"""The factor table: for every path that generators edit, its seed range and its widest range."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coda.sim.factors import FACTORS
+from coda.sim.program import Choice, Sampler
+from coda.sim.roles import AXES
+from coda.sim.splits import Splits
+
+
+def factor_table(splits: Splits) -> list[dict[str, Any]]:
+    """Rows ``{path, axis, allowed, seed, wide}`` in program order; samplers as JSON or None.
+
+    Assets that are held out for evaluation are left out of the widest range: no training scene
+    may use them.
+    """
+    seed = {edit.path: edit.sampler for edit in splits.seed_program().edits}
+    wide = {edit.path: edit.sampler for edit in splits.wide_program().edits}
+    paths = dict.fromkeys((*wide, *seed))
+    return [
+        {
+            "path": path,
+            "axis": FACTORS[path].axis,
+            "allowed": FACTORS[path].limit(),
+            "seed": _json(seed.get(path)),
+            "wide": _json(_trainable(path, wide.get(path), splits)),
+        }
+        for path in sorted(paths, key=lambda p: AXES.index(FACTORS[p].axis))
+    ]
+
+
+def _trainable(path: str, sampler: Sampler | None, splits: Splits) -> Sampler | None:
+    if isinstance(sampler, Choice) and path.endswith(".asset"):
+        held = splits.held["asset"]
+        return Choice(values=tuple(v for v in sampler.values if v not in held))
+    return sampler
+
+
+def _json(sampler: Sampler | None) -> dict[str, Any] | None:
+    return None if sampler is None else sampler.model_dump(mode="json")

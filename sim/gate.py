@@ -17,8 +17,9 @@ from pydantic import ValidationError
 from coda.sim.errors import SceneError
 from coda.sim.gate_checks import static_findings
 from coda.sim.gate_codes import GATE_CODES, make_issue
+from coda.sim.gate_guard import NOWHERE_HELD_OUT, split_findings
 from coda.sim.gate_physics import physics_issues
-from coda.sim.gate_program import parse_program, program_issues, schema_issues
+from coda.sim.gate_program import MAX_TEXT, parse_program, program_issues, schema_issues
 from coda.sim.program import GenerationProgram, Issue
 from coda.sim.scene import Scene
 from coda.sim.splits import Splits
@@ -94,32 +95,30 @@ class Gate:
         start = time.perf_counter()
         scene, issues = _parse(item)
         if scene is not None:
-            issues = tuple(finding.issue for finding in static_findings(scene))
-            if not issues and self._splits is not None:
-                issues = self._held_out(scene, self._splits)
+            found = static_findings(scene)
+            if not found and self._splits is not None:
+                found = list(split_findings(scene, self._splits, NOWHERE_HELD_OUT))
+            issues = tuple(finding.issue for finding in found)
         return GateReport(scene=scene, issues=issues, seconds=time.perf_counter() - start)
-
-    @staticmethod
-    def _held_out(scene: Scene, splits: Splits) -> tuple[Issue, ...]:
-        return tuple(
-            make_issue(
-                "held-out", axis, f"cell {splits.cell_name(axis, scene)}",
-                "a cell that is not held out for evaluation",
-                "give the axis a range that covers other cells",
-            )
-            for axis in splits.held_out(scene)
-        )  # fmt: skip
 
 
 def _parse(item: Scene | Mapping[str, Any] | str) -> tuple[Scene | None, tuple[Issue, ...]]:
     """Validate again even a `Scene`, which may have been built without validation."""
     try:
         if isinstance(item, str):
+            if len(item) > MAX_TEXT:
+                raise SceneError(f"{len(item)} characters, more than {MAX_TEXT}")
             return Scene.from_text(item), ()
         data = item.model_dump(warnings=False) if isinstance(item, Scene) else dict(item)
         return Scene.model_validate(data), ()
     except ValidationError as error:
         return None, schema_issues(error)
+    except RecursionError:
+        return None, (_schema("brackets nested too deeply"),)
     except SceneError as error:
-        remedy = "write the scene with this version's schema"
-        return None, (make_issue("schema", "(whole)", f"{error}", "a valid scene", remedy),)
+        return None, (_schema(str(error)),)
+
+
+def _schema(problem: str) -> Issue:
+    remedy = "write the scene with this version's schema"
+    return make_issue("schema", "(whole)", problem, "a valid scene", remedy)

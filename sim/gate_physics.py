@@ -53,9 +53,11 @@ def physics_issues(scenes: Sequence[Scene], *, threads: int = 1) -> list[tuple[I
         sim = BatchSim(
             [scenes[i] for i in alive], threads=threads, models=[models[i] for i in alive]
         )
-        for i, found in zip(alive, _simulate(sim), strict=True):
-            issues[i] += found
-        sim.close()
+        try:
+            for i, found in zip(alive, _simulate(sim), strict=True):
+                issues[i] += found
+        finally:
+            sim.close()
     return [tuple(found) for found in issues]
 
 

@@ -30,6 +30,10 @@ from coda.sim.roles import DISTRACTORS, Role
 MAX_TEXT = 100_000
 """Longest program text that is read [characters]."""
 MAX_SCHEMA_ISSUES = 8
+_UNION_TAGS = frozenset(
+    {"fixed", "choice", "uniform", "normal", "polar", "relative-to-role", "mixture"}
+    | {"constrained-float", "float", "int", "str"}
+)
 
 
 def parse_program(source: str | Mapping[str, Any]) -> GenerationProgram | tuple[Issue, ...]:
@@ -61,13 +65,19 @@ def schema_issues(error: ValidationError) -> tuple[Issue, ...]:
     """The first problems of a validation error as issues, one a path."""
     found: dict[str, Issue] = {}
     for item in error.errors(include_url=False, include_context=False):
-        path = ".".join(str(part) for part in item["loc"])[:200] or "(whole)"
+        parts = [str(part) for part in item["loc"]]
+        path = ".".join(part for part in parts if not _is_tag(part))[:200] or "(whole)"
         remedy = "follow the schema: no other fields, finite numbers, the listed names"
         value = f"{item['input']!r:.80}"
         found.setdefault(path, make_issue("schema", path, value, item["msg"][:200], remedy))
         if len(found) == MAX_SCHEMA_ISSUES:
             break
     return tuple(found.values())
+
+
+def _is_tag(part: str) -> bool:
+    """Parts of an error's path that name a member of a union, not a field."""
+    return part in _UNION_TAGS or part.startswith("tuple[")
 
 
 def program_issues(program: GenerationProgram) -> tuple[Issue, ...]:

@@ -15,17 +15,18 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from coda.sim.cells import cell, fold_yaw
+from coda.sim.cells import fold_yaw
 from coda.sim.draw import draw, rounded
 from coda.sim.errors import SceneError
-from coda.sim.factors import FACTORS, STEADY_OBJECTS, WORKSPACE_X, WORKSPACE_Y, check_value, factor
+from coda.sim.factors import STEADY_OBJECTS, WORKSPACE_X, WORKSPACE_Y, check_value, factor
 from coda.sim.families import family
 from coda.sim.gate_checks import Finding, separation, static_findings
 from coda.sim.gate_codes import make_issue
+from coda.sim.gate_guard import NOWHERE_HELD_OUT, split_findings
 from coda.sim.gate_program import program_issues
 from coda.sim.paths import put
 from coda.sim.program import Choice, Edit, Fixed, GenerationProgram, Issue, Sampler, Uniform
-from coda.sim.roles import AXES, DISTRACTORS, Axis, Role
+from coda.sim.roles import DISTRACTORS, Axis, Role
 from coda.sim.scene import Scene
 from coda.sim.splits import Splits
 from coda.sim.wording import COLOURS, reword, rgba_of
@@ -115,34 +116,6 @@ def _constraint_findings(program: GenerationProgram, scene: Scene) -> Iterator[F
             yield Finding(issue=issue, paths=(f"sigma.{b}.xy", f"sigma.{a}.xy"))
 
 
-def _axis_paths(axis: Axis, scene: Scene, splits: Splits) -> tuple[str, ...]:
-    """Paths that move a scene out of its cell of `axis`, the most direct first."""
-    if axis == "asset":
-        held = [r for r in scene.roles if scene.alpha.objects[r].asset in splits.held["asset"]]
-        return tuple(f"alpha.{role}.asset" for role in (held or ["target"]))
-    if axis == "distractors":
-        present = [role for role in scene.roles if role in DISTRACTORS]
-        present.sort(key=lambda role: separation(scene, "target", role))
-        places = tuple(f"sigma.{role}.xy" for role in present)
-        return (*places, "tau.distractors") if places else ("tau.distractors",)
-    own = [p for p, f in FACTORS.items() if f.axis == axis and f.role in ("target", "receptacle")]
-    return tuple(own)
-
-
-def _split_findings(scene: Scene, splits: Splits, want: Mapping[Axis, bool]) -> Iterator[Finding]:
-    held_out = splits.held_out(scene)
-    for axis, wanted in want.items():
-        if (axis in held_out) == wanted:
-            continue
-        paths = _axis_paths(axis, scene, splits)
-        issue = make_issue(
-            "held-out", paths[0], f"{axis} cell {cell(axis, scene)}",
-            "a held-out cell" if wanted else "a cell that is not held out for evaluation",
-            "give the path a range that also covers other cells",
-        )  # fmt: skip
-        yield Finding(issue=issue, paths=paths)
-
-
 def sample_where(
     program: GenerationProgram,
     rng: np.random.Generator,
@@ -165,7 +138,7 @@ def sample_where(
         found = found or static_findings(scene)
         found += _constraint_findings(program, scene)
         if splits is not None:
-            found += _split_findings(scene, splits, want or {})
+            found += split_findings(scene, splits, want or {})
         if not found:
             return scene
         chances = [[movable[p] for p in one.paths if p in movable] for one in found]
@@ -190,6 +163,4 @@ def sample_scene(
 
     Raises `Rejected` (a `SceneError`) with the issues if the program is unsound or no draw passes.
     """
-    return sample_where(
-        program, rng, splits=guard, want={axis: False for axis in AXES} if guard else None
-    )
+    return sample_where(program, rng, splits=guard, want=NOWHERE_HELD_OUT)

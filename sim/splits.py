@@ -12,7 +12,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pydantic import ValidationError
@@ -241,7 +241,7 @@ def evaluation_set(name: EvaluationName, family: str = "pick-place") -> Evaluati
     """The frozen set `name`, its digest verified. Raises `UnknownName` or `SceneError`."""
     if name not in get_args(EvaluationName):
         raise UnknownName("evaluation set", name, get_args(EvaluationName))
-    path = resources.files("coda.sim") / "data" / file_name(name, family)
+    path = Path(__file__).parent / "data" / file_name(name, family)
     if not path.is_file():
         raise UnknownName("family with evaluation files", family, ("pick-place",))
     return parse_evaluation(path.read_text(encoding="utf-8"), file_name(name, family))

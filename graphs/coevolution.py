@@ -26,7 +26,7 @@ def after_rollout(state: RoundState) -> Literal["diagnose", "compile"]:
 
 def after_diagnose(state: RoundState) -> Literal["refute", "compile"]:
     """No diagnoses, nothing to test."""
-    return "refute" if state["diagnosis_ids"] else "compile"
+    return "refute" if state["diagnosed"] else "compile"
 
 
 def after_measure(state: RoundState) -> Literal["plan", "__end__"]:

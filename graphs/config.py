@@ -118,7 +118,7 @@ class Diagnosing(_Section):
     delta: Share = 0.15
     """Effect below which a diagnosis counts as refuted."""
     alpha: Annotated[float, Field(gt=0.0, lt=0.5)] = 0.05
-    fdr: Annotated[float, Field(gt=0.0, le=0.5)] = 0.1
+    fdr: Annotated[float, Field(gt=0.0, le=0.5)] = 0.05
     """False discovery rate over the diagnoses of a round (Benjamini-Hochberg)."""
 
 
@@ -163,8 +163,6 @@ class RunConfig(_Section):
     """Control steps of an episode, a whole number of chunks."""
     import_memory: str | None = None
     """Run folder whose modes this run starts with."""
-    films: Annotated[int, Field(ge=0, le=16)] = 2
-    """Rollout films a round, for the report."""
     switches: Switches = Switches()
     models: Models = Models()
     seeding: Seeding = Seeding()
@@ -175,6 +173,8 @@ class RunConfig(_Section):
 
     @model_validator(mode="after")
     def _sound(self) -> Self:
+        if self.diagnosing.max_pairs < self.diagnosing.pair_batch:
+            raise ValueError("diagnosing.max_pairs must be at least diagnosing.pair_batch")
         low, high = self.measuring.band
         if not low < high:
             raise ValueError(f"measuring.band = [{low}, {high}]: the first must be the smaller")
@@ -197,7 +197,6 @@ class RunConfig(_Section):
 _DEBUG: Mapping[str, Any] = {
     "rounds": 2,
     "max_steps": 96,
-    "films": 1,
     "seeding": {"demonstrations": 6, "updates": 60},
     "build": {"programs": 2, "scenes": 4},
     "diagnosing": {"max_diagnoses": 2, "pair_batch": 4, "max_pairs": 8},

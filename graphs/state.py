@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Literal, TypedDict
+
+from coda.sim.roles import Axis
 
 NODES = (
     "seed",
@@ -19,19 +21,32 @@ NODES = (
 """Nodes of the graph in their order; all but the first repeat every round."""
 
 
-def node_key(round_: int, node: str) -> str:
-    """Key of one node run in the journal, e.g. ``r02:refute``."""
-    return f"r{round_:02d}:{node}"
-
-
 class Slot(TypedDict):
     """One generation program to be written in `build`."""
 
     slot_id: str
-    kind: str
-    """``focus`` on a mode, or ``explore`` an axis."""
+    """``r01:p02``; also the id of the program that fills it."""
+    kind: Literal["explore", "focus"]
     mode_id: str | None
-    axis: str
+    axis: Axis
+    magnitude: Literal["small", "medium", "large"]
+    last_success: float | None
+    """Success on the last scenes of the mode, or of the axis."""
+
+
+class Settings(TypedDict):
+    """What the round goes by: the configuration, as changed by directives."""
+
+    band: tuple[float, float]
+    scenes: int
+    """Accepted scenes wanted in the round, in all."""
+    updates: int
+    schedule: Literal["adaptive", "fixed"]
+    avoid_axes: list[Axis]
+    requests: list[str]
+    """What a person asked of the scenes, e.g. ``alpha.target.scale lower``."""
+    weights: dict[str, float]
+    """Factors on modes' weights."""
 
 
 class RoundUpdate(TypedDict, total=False):
@@ -43,13 +58,15 @@ class RoundUpdate(TypedDict, total=False):
     """File name of the present policy inside ``policies/``."""
     replay: str
     """File name of the present replay inside ``replay/``."""
+    settings: Settings
     slots: list[Slot]
     focus_modes: list[str]
     program_ids: list[str]
     """Accepted generation programs of the round."""
     scene_count: int
     failures: int
-    diagnosis_ids: list[str]
+    diagnosed: dict[str, str]
+    """Program of each diagnosis of the round."""
     verdicts: dict[str, str]
     """Verdict of each diagnosis of the round."""
     changed_modes: list[str]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from coda.agents.caller import AgentCaller
 from coda.graphs.deps import Deps
 from coda.graphs.events import Kind, RunEvent
 from coda.graphs.seeds import Purpose, rng, seed_int
-from coda.graphs.state import RoundState, RoundUpdate, node_key
+from coda.graphs.state import RoundState, RoundUpdate
+from coda.memory.progress import Band
+from coda.memory.rows import NodeRunRow, node_key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +39,15 @@ class Work:
         """Integer seed of the same."""
         return seed_int(self.deps.config.seed, purpose, self.key, *labels)
 
+    def caller(self) -> AgentCaller:
+        """Asks the agents on behalf of this node run; calls are numbered from 0."""
+        return self.deps.agents.at(self.key)
+
+    def band(self, state: RoundState) -> Band:
+        """Success band of the round."""
+        low, high = state["settings"]["band"]
+        return Band(low=low, high=high)
+
     def tell(
         self, text: str, kind: Kind = "fact", data: Mapping[str, float | int | str] | None = None
     ) -> None:
@@ -46,9 +60,9 @@ class Work:
         """Tell how far this node is."""
         self.tell(label, "step", {"done": done, "total": total})
 
-    def decide(self, kind: str, text: str, *, by: str = "rule", **links: object) -> None:
-        """Record a decision and tell it."""
-        self.deps.db.add_decision(self.key, kind=kind, text=text, by=by, links=dict(links))
+    def decide(self, kind: str, text: str, by: str, **links: Any) -> None:
+        """Record a decision and tell it; `by` is a role, ``rule:<name>`` or ``person``."""
+        self.deps.db.decide(self.key, kind, text, by, links)
         self.tell(text)
 
 
@@ -68,13 +82,15 @@ def journaled(
         now = deps()
         round_ = state.get("round", 0) + (1 if name == "plan" else 0)
         work = Work(deps=now, round=round_, node=name)
-        done = now.db.finished_summary(work.key)
-        if done is not None:
-            update: RoundUpdate = done["update"]
+        before = now.db.get(NodeRunRow, work.key)
+        if before is not None and before.status == "done":
+            update: RoundUpdate = before.summary["update"]
             return update
-        now.db.begin_node(work.key, round_=round_, node=name)
+        now.db.begin_node(work.key)
         work.tell("", "node-started")
+        cpu_s = time.process_time()
         update = node(work, state)
+        now.db.charge(work.key, "cpu_s", time.process_time() - cpu_s)
         now.db.finish_node(work.key, {"update": update})
         work.tell("", "node-finished")
         return update

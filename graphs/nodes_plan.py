@@ -1,0 +1,167 @@
+"""Node *plan*: take up directives, let the curriculum choose, lay out the round's slots."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from coda.agents import curriculum
+from coda.agents.asking import NotAcceptable
+from coda.agents.curriculum import PlanFacts
+from coda.agents.actions import NewMode
+from coda.agents.directives import Steering, parse_action
+from coda.agents.record import NoAnswer
+from coda.agents.rules_plan import plan_round as plan_by_rule
+from coda.agents.schemas import PlanAnswer
+from coda.graphs.plan_facts import directive_of, gather, steering_in_force
+from coda.graphs.state import RoundState, RoundUpdate, Settings, Slot
+from coda.graphs.work import Work
+from coda.sim.roles import AXES, Axis
+
+EXPLORE_SHARE: Mapping[str, float] = {"none": 0.0, "quarter": 0.25, "half": 0.5, "all": 1.0}
+
+
+def plan(work: Work, state: RoundState) -> RoundUpdate:
+    """Plan round `work.round`, or end the run."""
+    fresh = [directive_of(row) for row in work.deps.db.consume(work.key)]
+    for directive in fresh:
+        work.decide(
+            "directive", f"took up {directive.line()}", "person", directive=directive.directive_id
+        )
+    steering = steering_in_force(work)
+    _steer_modes(work, steering)
+    rounds = steering.rounds if steering.rounds is not None else work.deps.config.rounds
+    if steering.stop:
+        return _stop(work, "a person asked to stop", "person")
+    if work.round > rounds:
+        return _stop(work, f"all {rounds} rounds are done", "rule:rounds")
+    settings = _settings(work, steering)
+    facts = gather(work, settings, steering, rounds)
+    answer = _ask(work, facts)
+    if answer.decision == "stop":
+        return _stop(work, answer.rationale, "curriculum")
+    work.decide("plan", answer.rationale, "curriculum", modes=list(answer.focus_modes))
+    wanted = [d.action for d in fresh if isinstance(d.action, NewMode)]
+    slots = lay_out(work, answer, facts, wanted)
+    return {
+        "round": work.round,
+        "settings": settings,
+        "slots": slots,
+        "focus_modes": list(answer.focus_modes),
+        "program_ids": [],
+        "diagnosed": {},
+        "verdicts": {},
+        "changed_modes": [],
+        "train_modes": [],
+    }
+
+
+def lay_out(
+    work: Work, answer: PlanAnswer, facts: PlanFacts, wanted: Sequence[NewMode]
+) -> list[Slot]:
+    """Slots of the round: exploring ones by turns over axes, the others by the modes' weights."""
+    total = facts.programs
+    axes = [*(mode.axis for mode in wanted), *answer.explore_axes] or list(facts.open_axes)
+    focus = [mode for mode in facts.modes if mode.mode_id in answer.focus_modes]
+    explore = total if not focus else math.ceil(EXPLORE_SHARE[answer.explore_share] * total)
+    explore = min(total, max(explore, len(wanted)))
+    seen = {row.axis: row.success for row in facts.axes}
+    slots: list[Slot] = []
+    for i in range(explore):
+        axis = axes[i % len(axes)]
+        last = seen.get(axis)
+        slots.append(_slot(work, len(slots), "explore", axis, None, last, facts.band))
+    shares = apportion([mode.weight for mode in focus], total - explore)
+    for mode, share in zip(focus, shares, strict=True):
+        for _ in range(share):
+            slots.append(
+                _slot(
+                    work,
+                    len(slots),
+                    "focus",
+                    mode.axis,
+                    mode.mode_id,
+                    mode.last_success,
+                    facts.band,
+                )
+            )
+    return slots
+
+
+def apportion(weights: Sequence[float], seats: int) -> list[int]:
+    """Seats by weight (Sainte-Laguë); the earlier wins a tie, and zero weights get none."""
+    given = [0] * len(weights)
+    for _ in range(seats if any(weight > 0 for weight in weights) else 0):
+        best = max(range(len(weights)), key=lambda i: (weights[i] / (2 * given[i] + 1), -i))
+        given[best] += 1
+    return given
+
+
+def _slot(
+    work: Work,
+    index: int,
+    kind: Literal["explore", "focus"],
+    axis: Axis,
+    mode_id: str | None,
+    last: float | None,
+    band: tuple[float, float],
+) -> Slot:
+    magnitude: Literal["small", "medium", "large"] = "medium"
+    if last is not None and last < band[0]:
+        magnitude = "small"
+    elif last is not None and last > band[1]:
+        magnitude = "large"
+    return Slot(
+        slot_id=f"r{work.round:02d}:p{index + 1:02d}",
+        kind=kind,
+        mode_id=mode_id,
+        axis=axis,
+        magnitude=magnitude,
+        last_success=last,
+    )
+
+
+def _ask(work: Work, facts: PlanFacts) -> PlanAnswer:
+    try:
+        return curriculum.plan_round(work.caller(), facts)
+    except (NoAnswer, NotAcceptable) as error:
+        work.decide(
+            "fallback", f"planned by rule instead of the curriculum ({error})", "rule:fallback"
+        )
+        return PlanAnswer.model_validate(plan_by_rule(facts.facts()))
+
+
+def _settings(work: Work, steering: Steering) -> Settings:
+    config = work.deps.config
+    scenes = config.build.programs * config.build.scenes
+    return Settings(
+        band=steering.band or config.measuring.band,
+        scenes=steering.scenes or scenes,
+        updates=steering.updates or config.training.updates,
+        schedule=steering.schedule or config.switches.schedule,
+        avoid_axes=[axis for axis in AXES if axis not in steering.open_axes],
+        requests=list(steering.requests),
+        weights=dict(steering.weights),
+    )
+
+
+def _steer_modes(work: Work, steering: Steering) -> None:
+    """Set the statuses that people asked for, and let go of those whose directive was undone."""
+    source = {
+        action.mode_id: row.directive_id
+        for row in work.deps.db.directives("consumed")
+        if (action := parse_action(dict(row.action))).kind == "mode-status"
+    }
+    changes = {change.mode_id: change for change in steering.mode_changes}
+    for mode in work.deps.modes.all():
+        change = changes.get(mode.mode_id)
+        if change is None and mode.pinned_by is not None:
+            work.deps.modes.unpin(work.key, mode.mode_id)
+        elif change is not None and mode.pinned_by != source[mode.mode_id]:
+            work.deps.modes.pin(work.key, mode.mode_id, change, source[mode.mode_id])
+
+
+def _stop(work: Work, why: str, by: str) -> RoundUpdate:
+    work.decide("stop", why, by)
+    return {"stop": why}

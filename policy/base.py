@@ -29,8 +29,13 @@ class ChunkPolicy(Protocol):
         """Actions H in a chunk."""
         ...
 
-    def sample(self, obs: Observation, n: int, *, generator: torch.Generator) -> Tensor:
-        """Draw n chunks for each of B observations: (B, n, H, 7) float32."""
+    def sample(
+        self, obs: Observation, n: int, *, generator: torch.Generator, temperature: float = 1.0
+    ) -> Tensor:
+        """Draw n chunks for each of B observations: (B, n, H, 7) float32.
+
+        `temperature` scales the start noise; 0 gives `mode` n times.
+        """
         ...
 
     def mode(self, obs: Observation) -> Tensor:

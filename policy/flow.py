@@ -139,9 +139,11 @@ class FlowChunkPolicy(nn.Module):
         """Chunks (..., H, 7) in [-1, 1] of normalised coefficients (..., C)."""
         return self.basis.decode(self.chunk_norm.inverse(coefficients)).clamp_(-1.0, 1.0)
 
-    def sample(self, obs: Observation, n: int, *, generator: torch.Generator) -> Tensor:
-        """Draw n chunks per observation: (B, n, H, 7) float32 in [-1, 1]."""
-        noise = torch.randn(obs.batch, n, self.basis.size, generator=generator)
+    def sample(
+        self, obs: Observation, n: int, *, generator: torch.Generator, temperature: float = 1.0
+    ) -> Tensor:
+        """Draw n chunks per observation: (B, n, H, 7) float32 in [-1, 1]; see `ChunkPolicy`."""
+        noise = torch.randn(obs.batch, n, self.basis.size, generator=generator) * temperature
         return self._integrate(obs, noise)
 
     def mode(self, obs: Observation) -> Tensor:

@@ -223,52 +223,96 @@ def update_round(
     if not len(replay):
         raise LearningError("the replay is empty; add episodes before a round of learning.")
     start = time.perf_counter()
-    device = policy.device.torch
-    data = build(policy, replay, None if config.signal == "sparse" else potential, config)
-    values = CriticTrainer(critic, data, config)
-    own = _row_weights(replay, config).to(device)
-    planner = torch.from_numpy(replay["source"] == SOURCES.index("planner")).to(device)
-    everything = Mixture([(torch.arange(data.transitions), 1.0)], config.batch_size)
-    batches = Mixture(actor_groups(replay, config, own), config.batch_size)
-    total = config.cycles * config.actor_updates if config.trains_actor and batches.groups else 0
-    actor = _ActorTrainer(policy, config, total, warmup=100)
-    td: list[Tensor] = []
-    losses: list[Tensor] = []
-    seconds = {"critic": 0.0, "actor": 0.0}
-    shift_error, weight = 0.0, own
+    learner = _Round(policy, critic, replay, potential, config, generator)
     for cycle in range(config.cycles):
-        began = time.perf_counter()
-        refresh(data, policy, generator)
+        refresh(learner.data, policy, generator)
         if cycle == 0 and previous is not None and config.shaped:
-            old_phi, old_stage = (x.to(device) for x in potential_columns(previous, replay))
-            updates = config.adopt_updates
-            shift_error = adopt_potential(values, old_phi, old_stage, updates, generator)
-        for _ in range(config.critic_updates + (config.critic_warmup if cycle == 0 else 0)):
-            td.append(values.update(everything.draw(generator).to(device), generator))
-        weight = own * torch.where(planner, 1.0, actor_weights(values.advantages(), config))
-        seconds["critic"] += time.perf_counter() - began
+            learner.adopt(previous)
+        learner.train_critic(config.critic_updates + (config.critic_warmup if cycle == 0 else 0))
+        learner.train_actor()
+    return learner.report(start)
+
+
+class _Round:
+    """State of one round of learning."""
+
+    def __init__(
+        self,
+        policy: FlowChunkPolicy,
+        critic: ChunkCritic,
+        replay: Replay,
+        potential: Potential | None,
+        config: LearnerConfig,
+        generator: torch.Generator,
+    ) -> None:
+        self.config, self.replay, self.generator = config, replay, generator
+        self.device = policy.device.torch
+        used = None if config.signal == "sparse" else potential
+        self.data = build(policy, replay, used, config)
+        self.values = CriticTrainer(critic, self.data, config)
+        planner = replay["source"] == SOURCES.index("planner")
+        self.planner = torch.from_numpy(planner).to(self.device)
+        self.own = _row_weights(replay, config).to(self.device)
+        self.weight = self.own
+        everything = torch.arange(self.data.transitions)
+        self.td_rows = Mixture([(everything, 1.0)], config.batch_size)
+        self.actor_rows = Mixture(actor_groups(replay, config, self.own), config.batch_size)
+        learns = config.trains_actor and bool(self.actor_rows.groups)
+        self.actor_updates = config.actor_updates if learns else 0
+        self.actor = _ActorTrainer(
+            policy, config, config.cycles * self.actor_updates, min(100, self.actor_updates)
+        )
+        self.td: list[Tensor] = []
+        self.losses: list[Tensor] = []
+        self.seconds = {"critic": 0.0, "actor": 0.0}
+        self.shift_error = 0.0
+
+    def adopt(self, previous: Potential) -> None:
+        """Shift the critic from the previous potential to this one."""
+        old = (x.to(self.device) for x in potential_columns(previous, self.replay))
+        self.shift_error = adopt_potential(
+            self.values, *old, updates=self.config.adopt_updates, generator=self.generator
+        )
+
+    def train_critic(self, updates: int) -> None:
+        """TD updates, then every transition's weight from its advantage."""
         began = time.perf_counter()
-        for _ in range(total // config.cycles):
-            index = batches.draw(generator).to(device)
-            losses.append(actor.update(data, index, weight[index], generator))
-        seconds["actor"] += time.perf_counter() - began
-    probe = torch.randint(replay.states, (AGREEMENT_STATES,), generator=generator).to(device)
-    return RoundReport(
-        signal=config.signal,
-        transitions=data.transitions,
-        critic_updates=len(td),
-        actor_updates=len(losses),
-        critic_loss=_mean([x[0] for x in td]),
-        sparse_loss=_mean([x[1] for x in td]),
-        actor_loss=_mean(losses),
-        agreement=values.agreement(probe),
-        advantage_std=float(values.advantages().std(correction=0)),
-        mean_weight=float(weight.mean()),
-        value_mean=float(
-            (values.candidate_values(probe).mean(1) + values.shaping.phi[probe]).mean()
-        ),
-        shift_error=shift_error,
-        seconds=time.perf_counter() - start,
-        critic_updates_per_s=_rate(len(td), seconds["critic"]),
-        actor_updates_per_s=_rate(len(losses), seconds["actor"]),
-    )
+        for _ in range(updates):
+            rows = self.td_rows.draw(self.generator).to(self.device)
+            self.td.append(self.values.update(rows, self.generator))
+        weights = actor_weights(self.values.advantages(), self.config)
+        self.weight = self.own * torch.where(self.planner, 1.0, weights)
+        self.seconds["critic"] += time.perf_counter() - began
+
+    def train_actor(self) -> None:
+        """Weighted flow matching with the demonstration anchor."""
+        began = time.perf_counter()
+        for _ in range(self.actor_updates):
+            rows = self.actor_rows.draw(self.generator).to(self.device)
+            loss = self.actor.update(self.data, rows, self.weight[rows], self.generator)
+            self.losses.append(loss)
+        self.seconds["actor"] += time.perf_counter() - began
+
+    def report(self, start: float) -> RoundReport:
+        """Numbers of the round that began at `start` on the performance counter."""
+        states = self.replay.states
+        probe = torch.randint(states, (AGREEMENT_STATES,), generator=self.generator)
+        probe = probe.to(self.device)
+        value = self.values.candidate_values(probe).mean() + self.values.shaping.phi[probe].mean()
+        return RoundReport(
+            signal=self.config.signal,
+            transitions=self.data.transitions,
+            critic_updates=len(self.td),
+            actor_updates=len(self.losses),
+            critic_loss=_mean([x[0] for x in self.td]),
+            sparse_loss=_mean([x[1] for x in self.td]),
+            actor_loss=_mean(self.losses),
+            agreement=self.values.agreement(probe),
+            advantage_std=float(self.values.advantages().std(correction=0)),
+            mean_weight=float(self.weight.mean()),
+            value_mean=float(value),
+            shift_error=self.shift_error,
+            seconds=time.perf_counter() - start,
+            critic_updates_per_s=_rate(len(self.td), self.seconds["critic"]),
+            actor_updates_per_s=_rate(len(self.losses), self.seconds["actor"]),
+        )

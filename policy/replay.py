@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from coda.policy.base import PolicyError
 from coda.policy.chunks import ACTION_DIM, HORIZON
+from coda.policy.growing import Growing
 from coda.policy.observation import TEXT_DIM
 from coda.sim.errors import UnknownName
 from coda.sim.frame import FRAME_SIZE, SimFrame
@@ -43,30 +44,6 @@ _COLUMNS: Mapping[str, tuple[tuple[int, ...], type[np.generic]]] = {
     "weight": ((), np.float32),
     "episode": ((), np.int64),
 }
-
-
-class Growing:
-    """A growing array with a view of its filled part."""
-
-    def __init__(self, shape: tuple[int, ...], dtype: type[np.generic]) -> None:
-        self._data: npt.NDArray[Any] = np.zeros((64, *shape), dtype=dtype)
-        self._size = 0
-
-    def append(self, rows: npt.NDArray[Any]) -> None:
-        """Add rows at the end."""
-        need = self._size + len(rows)
-        if need > len(self._data):
-            room = max(need, 2 * len(self._data))
-            grown = np.zeros((room, *self._data.shape[1:]), dtype=self._data.dtype)
-            grown[: self._size] = self._data[: self._size]
-            self._data = grown
-        self._data[self._size : need] = rows
-        self._size = need
-
-    @property
-    def view(self) -> npt.NDArray[Any]:
-        """Filled rows; no copy."""
-        return self._data[: self._size]
 
 
 class EpisodeLike(Protocol):
@@ -151,27 +128,96 @@ class Replay:
             crashed: The simulator failed: the last chunk's next state is not trusted and that
                 transition is left out.
         """
-        if source not in SOURCES:
-            raise UnknownName("replay source", source, SOURCES)
+        _known(source)
         count = len(episode.lengths) - int(crashed)
         if count <= 0:
             return 0
-        first = self.states
-        self._frames.append(episode.frames[: count + 1].astype(np.float32))
-        self._state_text.append(np.full(count + 1, self._text_row(text)))
         last = np.arange(count) == count - 1
-        values: dict[str, npt.NDArray[Any]] = {
-            "state": first + np.arange(count),
-            "next_state": first + 1 + np.arange(count),
-            "actions": episode.actions[:count],
-            "steps": episode.lengths[:count],
-            "reward": (last & episode.success).astype(np.float32),
-            "terminated": last & episode.success,
-            "truncated": last & (not episode.success),
-        }
+        first = self._add_states(episode.frames[: count + 1], text)
+        return self._append(
+            {
+                "state": first + np.arange(count),
+                "next_state": first + 1 + np.arange(count),
+                "actions": episode.actions[:count],
+                "steps": episode.lengths[:count],
+                "reward": last & episode.success,
+                "terminated": last & episode.success,
+                "truncated": last & (not episode.success),
+            },
+            source=source,
+            success=episode.success,
+            round_index=round_index,
+            weight=weight,
+        )
+
+    def add_transitions(
+        self,
+        frames: Floats,
+        actions: Floats,
+        lengths: Ints,
+        success: npt.NDArray[np.bool_],
+        text: npt.NDArray[np.float32],
+        *,
+        source: str = "lookahead",
+        round_index: int = 0,
+        weight: float = 1.0,
+        episode_success: bool,
+    ) -> int:
+        """Add the transitions of one search that need not follow each other; returns M.
+
+        Args:
+            frames: Packed states before and after each chunk, (M, 2, F).
+            actions: Chunks (M, H, 7).
+            lengths: Executed control steps, (M,).
+            success: Whether the chunk met the verifier: terminal, pays 1; (M,).
+            text: Embedding of the instruction, (E,).
+            source: Who chose the chunks.
+            round_index: Round it was collected in.
+            weight: Weight of its chunks in the actor's loss.
+            episode_success: Whether the search as a whole succeeded.
+        """
+        _known(source)
+        count = len(lengths)
+        if not count:
+            return 0
+        first = self._add_states(frames.reshape(2 * count, FRAME_SIZE), text)
+        return self._append(
+            {
+                "state": first + 2 * np.arange(count),
+                "next_state": first + 2 * np.arange(count) + 1,
+                "actions": actions,
+                "steps": lengths,
+                "reward": success,
+                "terminated": success,
+                "truncated": np.zeros(count, np.bool_),
+            },
+            source=source,
+            success=episode_success,
+            round_index=round_index,
+            weight=weight,
+        )
+
+    def _add_states(self, frames: Floats, text: npt.NDArray[np.float32]) -> int:
+        """Append packed states; returns the first one's row."""
+        first = self.states
+        row = self._text_row(text)
+        self._frames.append(frames.astype(np.float32))
+        self._state_text.append(np.full(len(frames), row))
+        return first
+
+    def _append(
+        self,
+        values: dict[str, npt.NDArray[Any]],
+        *,
+        source: str,
+        success: bool,
+        round_index: int,
+        weight: float,
+    ) -> int:
+        count = len(values["state"])
         constants = {
             "source": SOURCES.index(source),
-            "success": episode.success,
+            "success": success,
             "round": round_index,
             "weight": weight,
             "episode": self.episodes,
@@ -243,3 +289,8 @@ class Replay:
         if len(data["episode"]):
             self.episodes = int(data["episode"].max()) + 1
         return len(data["state"])
+
+
+def _known(source: str) -> None:
+    if source not in SOURCES:
+        raise UnknownName("replay source", source, SOURCES)

@@ -148,6 +148,7 @@ def adopt_potential(
     trainer: CriticTrainer,
     old_phi: Tensor,
     old_stage: Tensor,
+    *,
     updates: int,
     generator: torch.Generator,
 ) -> float:

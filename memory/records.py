@@ -78,13 +78,19 @@ class ControlTest(_Record):
     interval: tuple[float, float]
     """Confidence sequence of the effect at level alpha."""
     e_value: float
-    """Evidence for effect > 0 (anytime-valid)."""
+    """Largest evidence for effect > 0 (anytime-valid)."""
     e_value_refute: float
-    """Evidence for effect < delta."""
+    """Largest evidence for effect < delta; for the placebo's where the cure is not specific."""
     p_value: float
-    """min(1, 1/e) for the Benjamini-Hochberg step over a round."""
+    """Of "control beats target and placebo", for the Benjamini-Hochberg step over a round."""
     verdict: Verdict
     reason: str
+    e_value_placebo: float = 1.0
+    """Largest evidence for control > placebo."""
+    placebo_effect: float | None = None
+    """Estimated control minus placebo, on the pairs that the placebo ran."""
+    dropped_pairs: int = 0
+    """Pairs left out because target or control crashed."""
 
 
 class Mode(_Record):

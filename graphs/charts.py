@@ -74,7 +74,7 @@ class _Plane:
         return "".join(parts)
 
 
-def success_chart(series: Sequence[Series], *, width: int = 760, height: int = 280) -> str:
+def success_chart(series: Sequence[Series], *, width: int = 960, height: int = 300) -> str:
     """Lines of success rates over shared positions (rounds), with interval whiskers.
 
     All series have the same labels in the same order; a point without trials is left out.
@@ -115,7 +115,7 @@ def _polyline(item: Series, plane: _Plane, shift: float) -> str:
 
 
 def axis_chart(
-    before: Sequence[Rate], after: Sequence[Rate], names: tuple[str, str], *, width: int = 760
+    before: Sequence[Rate], after: Sequence[Rate], names: tuple[str, str], *, width: int = 960
 ) -> str:
     """One row an axis: the rate before and after, with intervals, joined by a line."""
     row, left, right, top = 34.0, 110.0, 28.0, 24.0

@@ -7,7 +7,6 @@ where the pictures would be.
 from __future__ import annotations
 
 from collections import Counter
-from importlib.resources import files
 from pathlib import Path
 
 from coda.graphs.charts import Rate, Series, axis_chart, success_chart
@@ -64,7 +63,7 @@ def write_report(run_dir: Path, *, media: Media | None = None) -> Path:
 
 def report_page(facts: RunFacts, media: Media) -> str:
     """The whole page as text."""
-    style = files("coda.graphs").joinpath("templates/report.css").read_text(encoding="utf-8")
+    style = (Path(__file__).with_name("templates") / "report.css").read_text(encoding="utf-8")
     menu = join(tag("a", title, href=f"#{anchor}") for anchor, title in MENU)
     body = join(
         [
@@ -102,8 +101,8 @@ def header(facts: RunFacts) -> Html:
     seconds = sum(run.seconds or 0.0 for run in facts.nodes)
     rounds = max((run.round or 0 for run in facts.nodes), default=0)
     line = (
-        f"{facts.config.family} · seed {facts.config.seed} · {rounds} of {facts.config.rounds} "
-        f"rounds · {clock_text(seconds)} min · agents: {models}"
+        f"{facts.config.family} · seed {facts.config.seed} · round {rounds} of "
+        f"{facts.config.rounds} · {clock_text(seconds)} wall-clock · agents: {models}"
     )
     state = chip(facts.state, "good" if facts.state == "finished" else "mid")
     return tag(

@@ -8,9 +8,9 @@ from coda.graphs.charts import Rate, arm_bars, sparkline
 from coda.graphs.facts import RunFacts
 from coda.graphs.markup import Content, Html, chip, details, join, section, table, tag
 from coda.graphs.program_text import edit_text, stage_text, tools_text
+from coda.memory.progress import wilson
 from coda.memory.records import ControlTest, Diagnosis, Mode
 from coda.memory.rows import ControlTestRow, DiagnosisRow
-from coda.memory.progress import wilson
 
 TONES = {
     "confirmed": "good",
@@ -97,6 +97,7 @@ def _evidence(facts: RunFacts, row: DiagnosisRow) -> Html:
         join([f"Evidence: diagnosis {row.diagnosis_id} and its control test ", verdict]),
         _claim(facts, row.diagnosis),
         test_block(test) if test else None,
+        is_open=True,
     )
 
 
@@ -148,7 +149,7 @@ def test_block(row: ControlTestRow) -> Html:
         ),
         *_pair("Mean progress", progress),
     )
-    bars = tag("div", Html(arm_bars(arms)))
+    bars = tag("div", Html(arm_bars(arms)), tag("p", "Successes of each arm.", klass="small dim"))
     return tag("div", facts, bars, klass="two")
 
 

@@ -25,8 +25,9 @@ def engine_section(facts: RunFacts) -> Html:
         "Data engine",
         tag(
             "p",
-            f"{accepted} of {proposed} proposed scenes passed the validity gate: verification rate "
-            f"{accepted / proposed:.0%}, from {len(facts.proposals)} proposals of programs.",
+            f"{accepted} of {proposed} proposed scenes passed the validity gate: a verification "
+            f"rate of {accepted / proposed:.0%}. Programs were written or repaired "
+            f"{len(facts.proposals)} times.",
         ),
         tag("h3", "Why proposals were refused"),
         table(
@@ -152,7 +153,7 @@ def costs_section(facts: RunFacts) -> Html:
         (name, form.format(total), form.format(total / accepted) if accepted else None)
         for name, total, form in amounts
     ]
-    warning = f"{unpriced} calls went to models whose price is not known; they count as 0."
+    warning = f"Calls to models of unknown price, counted as 0: {unpriced}."
     return section(
         "Costs",
         tag("p", warning) if unpriced else None,

@@ -245,11 +245,12 @@ def episode_text(row: EpisodeRow) -> str:
 
 
 def mode_ids(facts: RunFacts, mode_id: str) -> frozenset[str]:
-    """A mode's id and the ids of its diagnoses and tests: what a row about it mentions."""
+    """A mode's id and those of its diagnoses, tests and proposals: what rows about it mention."""
     rows = [row.mode for row in facts.mode_versions if row.mode_id == mode_id]
     diagnoses = {name for mode in rows for name in mode.diagnosis_ids}
     tests = {row.test_id for row in facts.tests if row.diagnosis_id in diagnoses}
-    return frozenset({mode_id, f"{mode_id}:before", *diagnoses, *tests})
+    proposals = {row.proposal_id for row in facts.proposals if row.mode_id == mode_id}
+    return frozenset({mode_id, f"{mode_id}:before", *diagnoses, *tests, *proposals})
 
 
 def _directives(facts: RunFacts) -> list[dict[str, Any]]:

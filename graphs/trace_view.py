@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unicodedata import category
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -57,17 +58,28 @@ def show(
         if json_output:
             _print_json(out, whole)
         else:
-            out.print(call_page(whole))
+            out.print(call_page(visible(whole)))
         return
     data = trace_json(facts, filters or Filters())
     if json_output:
         _print_json(out, data)
     else:
-        out.print(trace_tree(facts, data))
+        out.print(trace_tree(facts, visible(data)))
 
 
 def _print_json(out: Console, data: Mapping[str, Any]) -> None:
     out.file.write(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+
+
+def visible(data: Any) -> Any:
+    """The same data with control characters replaced, so that no text can drive the terminal."""
+    if isinstance(data, str):
+        return "".join("\ufffd" if category(c)[0] == "C" and c not in "\n\t" else c for c in data)
+    if isinstance(data, Mapping):
+        return {key: visible(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [visible(value) for value in data]
+    return data
 
 
 def trace_tree(facts: RunFacts, data: Mapping[str, Any]) -> Tree:
@@ -122,11 +134,14 @@ def _add_node(tree: Tree, facts: RunFacts, node: Mapping[str, Any]) -> None:
     for item in node["modes"]:
         text = f"v{item['version']} {item['status']}: {item['title']}. {item['reason']}"
         branch.add(_labelled("mode", item["mode_id"], text))
-    for item in node["measured"]:
-        text = f"{item['label']}: {item['successes']}/{item['trials']}"
-        branch.add(
-            _labelled("measured", {"in": "In", "ood": "OOD"}.get(item["split"], "probe"), text)
-        )
+    for split in dict.fromkeys(item["split"] for item in node["measured"]):
+        rates = [
+            f"{item['label']} {item['successes']}/{item['trials']}"
+            for item in node["measured"]
+            if item["split"] == split
+        ]
+        name = {"in": "In", "ood": "OOD"}.get(split, split)
+        branch.add(_labelled("measured", name, " · ".join(rates)))
     for item in node["decisions"]:
         leaf = branch.add(_labelled("decision", f"by {item['by']}", item["text"]))
         _add_links(leaf, item["links"])

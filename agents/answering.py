@@ -76,8 +76,8 @@ def structured_answer(
         session.note("malformed" if reply.kind == "ok" else reply.kind, words, strategy=way)
         if found:
             memory.works(label, way, index)  # it gives JSON; what is wrong is inside
-        elif untried:
-            index += 1
+        elif untried and reply.kind == "ok":
+            index += 1  # it gave words although asked for JSON
         again = complaint(words)
         history += [AIMessage(content=said(reply.message)), again]
         session.show(again)
@@ -86,12 +86,12 @@ def structured_answer(
 
 def read_answer(reply: Reply, schema: type[T], check: Check | None) -> tuple[T | None, str, bool]:
     """(answer that fits the schema or None, what is wrong or "", whether it was JSON at all)."""
-    if reply.message is None:
-        return None, reply.detail, False
-    answer, words, found = parse(reply.message, schema, cut=reply.kind == "truncated")
+    answer, words, found = None, reply.detail, False
+    if reply.message is not None:
+        answer, words, found = parse(reply.message, schema, cut=reply.kind == "truncated")
     if answer is None:
         if reply.kind == "truncated":
-            words = f"{reply.detail}; answer more briefly. ({words})"
+            words = f"{reply.detail}; answer more briefly"
         elif reply.kind == "empty":
             words = reply.detail
         return None, words, found

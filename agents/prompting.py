@@ -8,7 +8,6 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -18,6 +17,7 @@ from pydantic import BaseModel
 
 from coda.sim.errors import CodaError, UnknownName
 
+PROMPTS = Path(__file__).parent / "prompts"
 FENCE = re.compile(r"^```json[ \t]*\n", re.MULTILINE)
 MAGIC = ((b"\x89PNG\r\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 
@@ -28,8 +28,7 @@ class PromptError(CodaError):
 
 def prompt_names() -> list[str]:
     """Names of the prompt files, sorted."""
-    folder = resources.files("coda.agents") / "prompts"
-    return sorted(p.name.removesuffix(".md") for p in folder.iterdir() if p.name.endswith(".md"))
+    return sorted(path.name.removesuffix(".md") for path in PROMPTS.glob("*.md"))
 
 
 def render(name: str, values: Mapping[str, str] | None = None) -> str:
@@ -39,8 +38,8 @@ def render(name: str, values: Mapping[str, str] | None = None) -> str:
         UnknownName: There is no such prompt file.
         PromptError: A value is missing or not used, or a dollar sign stands alone.
     """
-    path = resources.files("coda.agents") / "prompts" / f"{name}.md"
-    if not path.is_file():
+    path = PROMPTS / f"{name}.md"
+    if name not in prompt_names():
         raise UnknownName("prompt", name, prompt_names())
     template = Template(path.read_text(encoding="utf-8"))
     given = dict(values or {})

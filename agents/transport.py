@@ -265,7 +265,7 @@ def read(
     reason = stop_reason(message)
     refusal = message.additional_kwargs.get("refusal")
     if refusal or reason in ("refusal", "content_filter"):
-        detail = str(refusal or text or "no words given")
+        detail = str(refusal or text or message.response_metadata.get("stop_details") or reason)
         return Reply(kind="refused", message=message, detail=detail, usage=usage, seconds=seconds)
     kind: Kind = "ok"
     detail = ""
@@ -291,8 +291,12 @@ def usage_of(message: AIMessage, asked: Sequence[BaseMessage], *, offline: bool 
     reported = message.usage_metadata
     if offline:
         return Usage()
-    if reported is not None and reported["input_tokens"] + reported["output_tokens"] > 0:
-        return Usage(reported["input_tokens"], reported["output_tokens"])
+    tokens_in = reported["input_tokens"] if reported is not None else 0
+    tokens_out = reported["output_tokens"] if reported is not None else 0
+    if tokens_in > 0:
+        return Usage(tokens_in, tokens_out)
     sent = sum(len(str(m.text)) for m in asked)
     got = len(str(message.text)) + sum(len(str(call["args"])) for call in message.tool_calls)
-    return Usage(sent // CHARS_PER_TOKEN + 1, got // CHARS_PER_TOKEN + 1, estimated=True)
+    return Usage(
+        sent // CHARS_PER_TOKEN + 1, tokens_out or got // CHARS_PER_TOKEN + 1, estimated=True
+    )

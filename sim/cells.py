@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from coda.sim.assets import ASSETS
-from coda.sim.factors import OBJECTS, WORKSPACE_X, WORKSPACE_Y
+from coda.sim.factors import TARGETS, WORKSPACE_X, WORKSPACE_Y
 from coda.sim.roles import DISTRACTORS, Axis
 from coda.sim.scene import AssetName, Scene
 
@@ -118,7 +118,7 @@ def _all_cells() -> dict[Axis, tuple[str, ...]]:
         "mass-friction": bodies,
         "distractors": ("none", *crowds),
         "goal": table,
-        "asset": tuple(OBJECTS),
+        "asset": tuple(TARGETS),
     }
 
 

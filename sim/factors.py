@@ -21,19 +21,10 @@ WORKSPACE_Y = (-0.28, 0.28)
 
 RECEPTACLES: tuple[AssetName, ...] = ("plate", "tray")
 """Assets that may be the receptacle."""
-OBJECTS: tuple[AssetName, ...] = (
-    "cube",
-    "block",
-    "cylinder",
-    "can",
-    "milk",
-    "bread",
-    "lemon",
-    "cereal",
-)
-"""Assets that may be the target or a distractor."""
-STEADY_OBJECTS: tuple[AssetName, ...] = tuple(name for name in OBJECTS if name != "lemon")
-"""Objects that stay as they were put; a lemon rolls to its own rest and rarely passes the gate."""
+TARGETS: tuple[AssetName, ...] = ("cube", "block", "cylinder", "can", "milk", "bread", "cereal")
+"""Assets that may be the target."""
+OBJECTS: tuple[AssetName, ...] = (*TARGETS, "lemon")
+"""Assets that may be a distractor; a lemon rolls to its own rest and rarely passes the gate."""
 
 Kind = Literal["count", "number", "vector", "asset"]
 
@@ -93,7 +84,7 @@ def _of_role(role: Role) -> list[Factor]:
         )
 
     (x0, x1), (y0, y1) = WORKSPACE_X, WORKSPACE_Y
-    names = RECEPTACLES if role == "receptacle" else OBJECTS
+    names = {"receptacle": RECEPTACLES, "target": TARGETS}.get(role, OBJECTS)
     asset = Factor(
         path=f"alpha.{role}.asset", kind="asset", axis=axis("asset"), role=role, names=names
     )

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from coda.sim.cells import fold_yaw
 from coda.sim.draw import draw, rounded
 from coda.sim.errors import SceneError
-from coda.sim.factors import STEADY_OBJECTS, WORKSPACE_X, WORKSPACE_Y, check_value, factor
+from coda.sim.factors import TARGETS, WORKSPACE_X, WORKSPACE_Y, check_value, factor
 from coda.sim.families import family
 from coda.sim.gate_checks import Finding, separation, static_findings
 from coda.sim.gate_codes import make_issue
@@ -53,7 +53,7 @@ def _undescribed(role: Role) -> dict[str, Sampler]:
             low=(WORKSPACE_X[0], WORKSPACE_Y[0]), high=(WORKSPACE_X[1], WORKSPACE_Y[1])
         ),
         f"sigma.{role}.yaw": Uniform(low=-math.pi / 2, high=math.pi / 2),
-        f"alpha.{role}.asset": Choice(values=STEADY_OBJECTS),
+        f"alpha.{role}.asset": Choice(values=TARGETS),
         f"alpha.{role}.rgba": Choice(values=tuple(rgba_of(name) for name in COLOURS)),
     }
 

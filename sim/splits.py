@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from coda.sim.cells import CELLS, SEED_CELLS, SEED_YAW, cell
 from coda.sim.errors import SceneError, UnknownName
-from coda.sim.factors import STEADY_OBJECTS, WORKSPACE_X, WORKSPACE_Y
+from coda.sim.factors import TARGETS, WORKSPACE_X, WORKSPACE_Y
 from coda.sim.program import (
     Choice,
     Edit,
@@ -104,7 +104,7 @@ def _wide(axis: Axis) -> dict[str, Sampler]:
             "alpha.target.friction": Uniform(low=0.30, high=1.50),
         },
         "goal": {"sigma.receptacle.xy": _TABLE},
-        "asset": {"alpha.target.asset": Choice(values=STEADY_OBJECTS)},
+        "asset": {"alpha.target.asset": Choice(values=TARGETS)},
     }
     return wide[axis]
 
@@ -191,6 +191,10 @@ class EvaluationSet:
         if label not in self.axis:
             raise UnknownName("evaluation label", label, set(self.axis))
         return tuple(i for i, name in enumerate(self.axis) if name == label)
+
+    def scenes_by_digest(self) -> dict[str, Scene]:
+        """Scenes by their content hash."""
+        return {scene.digest(): scene for scene in self.scenes}
 
 
 def file_name(name: EvaluationName, family: str = "pick-place") -> str:

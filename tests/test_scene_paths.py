@@ -1,0 +1,161 @@
+"""Factor paths, wordings and applying edits to a given scene."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from coda.sim.assets import ASSETS
+from coda.sim.errors import SceneError, UnknownName
+from coda.sim.factors import FACTORS, OBJECTS, RECEPTACLES, TARGETS, axis_of, check_value
+from coda.sim.families import family
+from coda.sim.gate_checks import GRASP_WIDTH_M
+from coda.sim.paths import apply_edits, read_factor, write_factor
+from coda.sim.program import Edit, Fixed, RelativeToRole, Uniform
+from coda.sim.roles import AXES
+from coda.sim.scene import ObjectAttributes, Scene
+from coda.sim.wording import (
+    COLOURS,
+    WORDINGS,
+    ambiguous_roles,
+    colour_name,
+    instruction,
+    reword,
+    rgba_of,
+    unnamed_roles,
+    wording_of,
+)
+
+SEED = family("pick-place").seed
+
+
+def edit(path: str, value: object) -> Edit:
+    return Edit(path=path, sampler=Fixed(value=value))  # type: ignore[arg-type]
+
+
+def test_assets_can_play_the_roles_that_the_catalogue_of_factors_gives_them() -> None:
+    assert set(OBJECTS) | set(RECEPTACLES) == set(ASSETS)
+    assert set(TARGETS) == {name for name, asset in ASSETS.items() if asset.graspable}
+    assert set(RECEPTACLES) == {name for name, asset in ASSETS.items() if asset.fixed}
+    assert all(2 * min(ASSETS[n].half_size_m[:2]) <= GRASP_WIDTH_M for n in TARGETS)
+
+
+def test_every_factor_is_read_back_as_written() -> None:
+    full = write_factor(SEED, "tau.distractors", 3)
+    for path, factor in FACTORS.items():
+        value: object = factor.names[-1] if factor.names else factor.high
+        if factor.kind == "number":
+            value = factor.high[0]
+        if factor.kind == "count":
+            value = 3
+        written = write_factor(full, path, value)
+        assert read_factor(written, path) == value
+        assert Scene.model_validate(written.model_dump()) == written
+
+
+def test_every_axis_has_a_factor() -> None:
+    assert {factor.axis for factor in FACTORS.values()} == set(AXES)
+    assert axis_of("sigma.target.yaw") == "yaw"
+    assert axis_of("alpha.receptacle.scale") == "goal"
+    assert axis_of("alpha.distractor-2.asset") == "distractors"
+
+
+def test_distractors_are_switched_on_with_defaults_and_off_again() -> None:
+    two = write_factor(SEED, "tau.distractors", 2)
+    assert two.roles == ("target", "receptacle", "distractor-1", "distractor-2")
+    moved = write_factor(two, "sigma.distractor-1.xy", (0.6, 0.2))
+    assert read_factor(write_factor(moved, "tau.distractors", 1), "sigma.distractor-1.xy") == (
+        0.6,
+        0.2,
+    )
+    assert write_factor(moved, "tau.distractors", 0) == SEED
+
+
+def test_errors_name_the_value_and_what_is_allowed() -> None:
+    with pytest.raises(UnknownName, match=r"Did you mean 'sigma.target.xy'"):
+        read_factor(SEED, "sigma.target.x")
+    with pytest.raises(SceneError, match=r"no distractor-1 .*raise tau.distractors first"):
+        read_factor(SEED, "sigma.distractor-1.xy")
+    with pytest.raises(SceneError, match=r"alpha.target.scale = 9 .*from 0.5 to 1.6"):
+        write_factor(SEED, "alpha.target.scale", 9)
+    with pytest.raises(SceneError, match=r"one of cube, block"):
+        write_factor(SEED, "alpha.target.asset", "plate")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("alpha.target.scale", float("nan")),
+        ("alpha.target.scale", True),
+        ("alpha.target.scale", "1"),
+        ("alpha.target.scale", (1.0,)),
+        ("sigma.target.xy", 0.5),
+        ("sigma.target.xy", (0.5, 0.0, 0.0)),
+        ("sigma.target.xy", (0.5, float("inf"))),
+        ("tau.distractors", 1.5),
+        ("tau.distractors", float("nan")),
+        ("alpha.target.asset", 3),
+    ],
+)
+def test_values_that_do_not_fit_a_path_are_refused(path: str, value: object) -> None:
+    problem = check_value(path, value)
+    assert problem is not None
+    assert problem.code in ("value-type", "value-range")
+
+
+def test_applying_edits_rewrites_the_instruction_and_skips_absent_distractors() -> None:
+    edits = [
+        edit("alpha.target.asset", "milk"),
+        edit("alpha.target.rgba", rgba_of("blue")),
+        edit("sigma.distractor-1.xy", (0.4, 0.0)),
+    ]
+    scene = apply_edits(SEED, edits, np.random.default_rng(0))
+    assert scene.tau.instruction == "pick up the blue milk carton and place it on the white plate"
+    assert scene.roles == SEED.roles
+
+
+def test_edits_draw_from_the_generator_that_is_given() -> None:
+    edits = [Edit(path="sigma.target.yaw", sampler=Uniform(low=-0.5, high=0.5))]
+    one = apply_edits(SEED, edits, np.random.default_rng(3))
+    assert one == apply_edits(SEED, edits, np.random.default_rng(3))
+    assert one != apply_edits(SEED, edits, np.random.default_rng(4))
+
+
+def test_relative_to_role_stays_within_its_ring() -> None:
+    ring = RelativeToRole(role="target", radius=(0.15, 0.16), angle=(0.0, 1.0))
+    for seed in range(20):
+        scene = apply_edits(
+            SEED, [Edit(path="sigma.receptacle.xy", sampler=ring)], np.random.default_rng(seed)
+        )
+        offset = np.subtract(scene.sigma.poses["receptacle"].xy, scene.sigma.poses["target"].xy)
+        assert 0.15 - 1e-5 <= np.hypot(*offset) <= 0.16 + 1e-5
+
+
+def test_colour_names_survive_the_round_trip() -> None:
+    assert all(colour_name(rgba_of(name)) == name for name in COLOURS)
+    assert all(
+        len({colour_name((r, g, b, a)) for a in (0.0, 1.0)}) == 1
+        for r, g, b in COLOURS.values()
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("wording", range(len(WORDINGS)))
+def test_every_wording_names_both_objects_and_is_recognised(wording: int) -> None:
+    scene = reword(SEED, wording)
+    assert wording_of(scene.tau.instruction) == wording
+    assert unnamed_roles(scene) == ()
+    assert reword(scene) == scene
+
+
+def test_an_object_that_is_not_named_or_not_unique_is_found() -> None:
+    other = SEED.model_copy(
+        update={"tau": SEED.tau.model_copy(update={"instruction": "pick up the red cubes"})}
+    )
+    assert unnamed_roles(other) == ("target", "receptacle")
+    twin = write_factor(SEED, "tau.distractors", 1)
+    twin = write_factor(twin, "alpha.distractor-1.rgba", SEED.alpha.objects["target"].rgba)
+    assert ambiguous_roles(twin) == ("distractor-1",)
+    can = ObjectAttributes(asset="can", rgba=rgba_of("green"))
+    assert instruction(can, SEED.alpha.objects["receptacle"], 1) == (
+        "put the green can on the white plate"
+    )

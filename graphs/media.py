@@ -101,9 +101,10 @@ def _scene_groups(facts: RunFacts) -> tuple[Group, ...]:
         for item in load_built(path)
         if item.scenes
     ][:MAX_PROGRAMS]
-    jobs = [scene for item in built for scene in item.scenes[:SCENES_PER_PROGRAM]]
-    pictures = _parallel(facts, _scene_picture(facts), jobs)
-    drawn = {scene.digest(): data for scene, data in zip(jobs, pictures, strict=True)}
+    shown_scenes = [scene for item in built for scene in item.scenes[:SCENES_PER_PROGRAM]]
+    jobs = {scene.digest(): scene for scene in shown_scenes}
+    pictures = _parallel(facts, _scene_picture(facts), list(jobs.values()))
+    drawn = dict(zip(jobs, pictures, strict=True))
     groups = []
     for item in built:
         shown = tuple(
@@ -187,12 +188,11 @@ def _parallel(facts: RunFacts, job: Callable[[T], bytes], items: Sequence[T]) ->
 
 
 def _stored(facts: RunFacts) -> Mapping[str, EpisodeData]:
-    """Rollouts of the run that were kept with their actions, by id."""
-    found: dict[str, EpisodeData] = {}
-    for folder in ("rollouts", "episodes"):
-        for path in sorted((facts.folder.path / folder).glob("*.npz")):
-            found.update({t.episode_id: t.episode for t in load_trials(path)})
-    return found
+    """Kept rollouts that may be filmed: the first and the last OOD evaluation, or the latest."""
+    measured = sorted((facts.folder.path / "episodes").glob("r*-ood.npz"))
+    latest = sorted((facts.folder.path / "rollouts").glob("r*.npz"))[-1:]
+    paths = [measured[0], measured[-1]] if len(measured) > 1 else latest
+    return {t.episode_id: t.episode for path in paths for t in load_trials(path)}
 
 
 def choose_takes(episodes: Sequence[EpisodeRow], stored: frozenset[str]) -> tuple[Take, ...]:
@@ -203,7 +203,7 @@ def choose_takes(episodes: Sequence[EpisodeRow], stored: frozenset[str]) -> tupl
     kept, a success and a failure of the latest rollouts.
     """
     kept = [row for row in episodes if row.episode_id in stored and row.success is not None]
-    evaluated = [row for row in kept if row.purpose.startswith("evaluate")]
+    evaluated = [row for row in kept if row.purpose == "evaluate-ood"]
     keys = list(dict.fromkeys(row.node_key for row in evaluated))
     if len(keys) < 2:
         return _latest(kept)

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import io
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from PIL import Image as PilImage
+from PIL import ImageSequence
 
 from coda.graphs import media
+from coda.graphs.artifacts import BuiltProgram, built_path, save_built
 from coda.graphs.config import make_config
+from coda.graphs.facts import read_facts
 from coda.graphs.markup import Html, table, tag, text
-from coda.graphs.media import Group, Media, Picture, choose_takes
+from coda.graphs.media import Group, Media, Picture, choose_takes, make_media
 from coda.graphs.report import MENU, write_report
 from coda.graphs.runfolder import RunError, create
+from coda.graphs.state import Slot
 from coda.memory.rows import EpisodeRow
 from coda.memory.rundb import RunDb
+from coda.sim.engine import BatchSim
 from coda.sim.errors import SimulationError
+from coda.sim.families import family
+from coda.sim.planner import ScriptedPlanner
+from coda.sim.program import GenerationProgram
+from coda.sim.rollout import run_episodes
+from coda.tools.episode_store import save_trials
+from coda.tools.evaluation import Trial
 
 HOSTILE = "<script>alert('x')</script>"
 """What the sample run's model wrote in several places."""
@@ -125,7 +138,7 @@ def _row(name: str, node: str, digest: str, success: bool, axis: str) -> Episode
     return EpisodeRow(
         episode_id=name,
         node_key=node,
-        purpose="evaluate",
+        purpose="evaluate-ood",
         scene_digest=digest,
         success=success,
         steps=40,
@@ -162,3 +175,30 @@ def test_without_kept_evaluations_the_latest_rollouts_are_filmed() -> None:
     takes = choose_takes(rows, frozenset({"x", "y"}))
     assert [t.title for t in takes] == ["A success", "A failure"]
     assert choose_takes(rows, frozenset()) == ()
+
+
+@pytest.mark.slow
+def test_a_kept_rollout_becomes_a_film_and_a_scene_a_picture(sample_run: Path) -> None:
+    scene = family("pick-place").seed
+    sim = BatchSim([scene])
+    (episode,) = run_episodes(sim, ScriptedPlanner(), max_steps=16)
+    (sample_run / "rollouts").mkdir()
+    trial = Trial(episode_id="r01:rollout:0001", episode=episode, progress=0.2, stage="reach")
+    save_trials(sample_run / "rollouts" / "r01.npz", [trial])
+    slot: Slot = {"slot_id": "r01:p00", "kind": "explore", "mode_id": None, "axis": "yaw"}  # type: ignore[typeddict-item]
+    omega = GenerationProgram(name="seed", family="pick-place")
+    built = BuiltProgram(program_id="r01:p00", slot=slot, program=omega, scenes=(scene,))
+    save_built(built_path(sample_run, 1), [built])
+
+    made = make_media(read_facts(sample_run))
+    assert made.problem == ""
+    assert [g.title for g in made.films] == ["A failure"]
+    assert made.scenes[0].pictures[0].caption == scene.tau.instruction
+    with PilImage.open(io.BytesIO(made.films[0].pictures[0].data)) as film:
+        assert film.format == "WEBP"
+        frames = sum(1 for _ in ImageSequence.Iterator(film))
+        assert frames == 1 + 16 // media.FILM_EVERY
+    with PilImage.open(io.BytesIO(made.scenes[0].pictures[0].data)) as picture:
+        assert len(picture.convert("RGB").getcolors(100_000) or []) > 50
+    again = make_media(read_facts(sample_run))
+    assert again == made

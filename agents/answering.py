@@ -121,4 +121,4 @@ def _ask(
 
 
 def _blames_images(reply: Reply, more: bool) -> bool:
-    return "image" in reply.detail.lower() or not more
+    return "image" in reply.detail.lower() or (reply.kind == "bad-request" and not more)

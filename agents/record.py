@@ -145,6 +145,8 @@ class OpenCall:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         session = self.session
         if error is None:
+            if session.tools_failed:
+                self._shared.memory.learn_lack(session.info.label, "tools")
             clean = session.attempts <= 1 and not any(e["role"] == "note" for e in session.entries)
             self.status = "ok" if clean else "retried"
             self._record()

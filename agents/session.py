@@ -36,6 +36,8 @@ class CallSession:
     tool_calls: list[dict[str, Any]] = field(default_factory=list)
     tokens_in: int = 0
     tokens_out: int = 0
+    tools_failed: bool = False
+    """A request with tools failed; if one without succeeds, the model takes none."""
     requests: int = 0
     attempts: int = 0
     """Answers that were read, valid or not."""

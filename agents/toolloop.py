@@ -52,7 +52,7 @@ def use_tools(
         reply = session.request(ask_of(bound), history, server_tries=2 if used == 0 else None)
         if reply.kind in ("bad-request", "bad-reply", "server-error") and used == 0:
             session.note("tools", "the model's server does not take tools; going on without them")
-            memory.learn_lack(session.info.label, "tools")
+            session.tools_failed = True
             return history, None
         if reply.message is None or reply.kind == "refused":
             raise session.fail(reply)

@@ -294,6 +294,35 @@ def test_a_server_without_eyes_is_asked_again_without_images(serve: Serve) -> No
     assert len(rig.server.requests) == 3  # remembered
 
 
+def test_a_server_without_tools_is_asked_without_them(serve: Serve) -> None:
+    def answer(request: Request) -> Canned:
+        if "tools" in request.body:
+            return openai_error(500, "tools: not implemented")
+        return openai_chat(json.dumps(GOOD))
+
+    rig = Rig(serve(answer=answer))
+    assert rig.ask(tools=[count]).cause == "slip"
+    first = len(rig.server.requests)
+    rig.ask(tools=[count])
+    assert len(rig.server.requests) == first + 1  # remembered
+
+
+def test_an_outage_teaches_nothing_about_the_model(serve: Serve) -> None:
+    down = [True]
+
+    def answer(request: Request) -> Canned:
+        return openai_error(500, "down") if down[0] else openai_chat(json.dumps(GOOD))
+
+    rig = Rig(serve(answer=answer))
+    with pytest.raises(NoAnswer, match="server-error"):
+        rig.ask(tools=[count], images=[png()])
+    down[0] = False
+    assert rig.ask(tools=[count], images=[png()]).cause == "slip"
+    last = rig.server.bodies[-1]
+    assert "image_url" in json.dumps(last)
+    assert "tools" in last
+
+
 def test_a_rate_limit_is_waited_out_as_asked(serve: Serve) -> None:
     slow = {"retry-after": "7"}
     rig = Rig(serve(openai_error(429, "slow down", slow), openai_chat(json.dumps(GOOD))))

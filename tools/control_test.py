@@ -20,8 +20,9 @@ The placebo runs with the first batch, and then only once control has beaten tar
 from the first on. Whether it is looked at does not change its outcomes, so its evidence stays
 valid. Pairs in which an arm crashed are dropped from the comparisons of that arm.
 
-Measured, placebo like target, independent outcomes, alpha .05, delta .15 (share confirmed within
-8, 16, 32 pairs; 2,000 tests a row; `tests/test_stats_control_test.py` checks the first rows)::
+Measured with independent outcomes, placebo like target, alpha .05, delta .15: share of tests
+confirmed within 8, 16 and 32 pairs, share refuted, and mean episodes of all arms together; 2,000
+tests a row, standard error at most .011 (`tests/test_stats_control_test.py` checks several)::
 
     target -> control           8     16    32  refuted  episodes
     0.1 -> 0.8                  0.64  0.94  1.00     0.00      34
@@ -32,8 +33,15 @@ Measured, placebo like target, independent outcomes, alpha .05, delta .15 (share
     0.3 -> 0.6                  0.04  0.15  0.30     0.01      74
     0 -> 0.4                    0.17  0.82  1.00     0.00      49
     0 -> 0, progress .3 -> .6   0.00  0.47  1.00     0.00      62
-    .1 -> .8, 4 tests           0.03  0.74  1.00     0.00      55
+    0.1 -> 0.8, 4 tests         0.03  0.74  1.00     0.00      55
     0.1 -> 0.8, placebo 0.8     0.00  0.02  0.03     0.23      87
+    0 -> 0                      0.00  0.00  0.00     1.00      56
+    0.05 -> 0.05                0.00  0.00  0.00     0.60      63
+    0.1 -> 0.1                  0.00  0.00  0.00     0.37      66
+    0.2 -> 0.2                  0.00  0.00  0.00     0.24      67
+    0.5 -> 0.5                  0.00  0.00  0.00     0.15      69
+    0 -> 0, progress .3 -> .3   0.00  0.00  0.00     0.67      64
+    0.3 -> 0.45                 0.01  0.04  0.06     0.04      73
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class PolicyConfig(_Config):
 
     width: Positive = 384
     """Hidden units."""
-    encoder_blocks: Count = 1
+    encoder_blocks: Count = 0
     """Residual blocks that see the observation only: run once per state, not per sample."""
     blocks: Positive = 2
     """Residual blocks that also see the noisy chunk."""
@@ -55,7 +55,7 @@ class SftConfig(_Config):
     """Supervised fine-tuning on demonstrations."""
 
     updates: Count = 3000
-    batch_size: Positive = 256
+    batch_size: Positive = 128
     learning_rate: Rate = 1e-3
     weight_decay: Annotated[float, Field(ge=0.0)] = 1e-4
     ema_decay: Share = 0.995
@@ -88,7 +88,7 @@ class LearnerConfig(_Config):
     """Critic updates per cycle."""
     actor_updates: Count = 500
     """Actor updates per cycle."""
-    batch_size: Positive = 256
+    batch_size: Positive = 128
     critic_learning_rate: Rate = 5e-4
     actor_learning_rate: Rate = 5e-4
     weight_decay: Annotated[float, Field(ge=0.0)] = 1e-4
@@ -129,6 +129,7 @@ class LearnerConfig(_Config):
 
 DEBUG_POLICY = PolicyConfig(width=32, encoder_blocks=0, blocks=1)
 """Small shapes for tests and the debug run."""
+DEBUG_CRITIC = CriticConfig(width=32, blocks=1)
 DEBUG_SFT = SftConfig(updates=20, batch_size=16, warmup=2)
 DEBUG_LEARNER = LearnerConfig(
     cycles=1, critic_warmup=4, critic_updates=4, actor_updates=4, batch_size=16, candidates=4

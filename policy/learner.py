@@ -11,7 +11,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from coda.policy.batches import Mixture, RoundData, actor_groups, build, potential_columns, refresh
+from coda.policy.actor import ActorTrainer, LearningError
+from coda.policy.batches import Mixture, actor_groups, build, potential_columns, refresh
 from coda.policy.config import LearnerConfig, SftConfig
 from coda.policy.critic import ChunkCritic
 from coda.policy.flow import FlowChunkPolicy
@@ -19,14 +20,9 @@ from coda.policy.observation import observe_vector
 from coda.policy.potential import Potential
 from coda.policy.replay import SOURCES, Replay
 from coda.policy.values import CriticTrainer, adopt_potential
-from coda.sim.errors import CodaError
 
 AGREEMENT_STATES = 512
 """States on which the two critics' choices are compared."""
-
-
-class LearningError(CodaError):
-    """Training cannot go on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,50 +69,6 @@ class RoundReport:
     def summary(self) -> dict[str, float | str]:
         """Numbers for a record."""
         return asdict(self)
-
-
-def schedule(step: int, total: int, warmup: int) -> float:
-    """Factor of the learning rate: a linear rise, then a cosine to 5 %."""
-    rise = min(1.0, (step + 1) / max(1, min(warmup, total // 4)))
-    return rise * (0.525 + 0.475 * math.cos(math.pi * min(1.0, step / max(1, total))))
-
-
-class _ActorTrainer:
-    """AdamW on the flow loss, with clipped gradients, a schedule and the weights' average."""
-
-    def __init__(
-        self, policy: FlowChunkPolicy, config: SftConfig | LearnerConfig, total: int, warmup: int
-    ) -> None:
-        rate = config.learning_rate if isinstance(config, SftConfig) else config.actor_learning_rate
-        self.policy, self.config, self.rate = policy, config, rate
-        self.total, self.warmup, self.step = total, warmup, 0
-        self.parameters = list(policy.parameters())
-        self.optimiser = torch.optim.AdamW(
-            self.parameters, lr=rate, weight_decay=config.weight_decay, fused=True
-        )
-
-    def update(
-        self, data: RoundData, rows: Tensor, weight: Tensor, generator: torch.Generator
-    ) -> Tensor:
-        """One update on transitions `rows` (B,) with weights (B,); returns the loss."""
-        state = data.state[rows]
-        loss = self.policy.flow_loss(
-            data.vector[state],
-            data.text[data.text_row[state]],
-            data.coefficients[rows],
-            weight * data.counted[rows],
-            generator=generator,
-        )
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.rate * schedule(self.step, self.total, self.warmup)
-        self.optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.parameters, self.config.clip_norm)
-        self.optimiser.step()
-        self.step += 1
-        # a short memory at first: the average must not drag the initial weights along
-        self.policy.update_average(min(self.config.ema_decay, self.step / (self.step + 10)))
-        return loss.detach()
 
 
 def _mean(losses: list[Tensor], *, first: bool = False) -> float:
@@ -169,7 +121,7 @@ def sft(
     data = build(policy, replay, None, LearnerConfig(candidates=2))
     weight = torch.from_numpy(replay["weight"].copy()).to(policy.device.torch)
     batches = Mixture([(torch.from_numpy(rows), 1.0)], config.batch_size)
-    trainer = _ActorTrainer(policy, config, config.updates, config.warmup)
+    trainer = ActorTrainer(policy, config, config.updates, config.warmup)
     losses: list[Tensor] = []
     for _ in range(config.updates):
         index = batches.draw(generator).to(policy.device.torch)
@@ -194,7 +146,7 @@ def actor_weights(advantage: Tensor, config: LearnerConfig) -> Tensor:
 
 def _row_weights(replay: Replay, config: LearnerConfig) -> Tensor:
     """Weight of every transition before advantages: its own, less for failed attempts."""
-    tried = replay["source"] != SOURCES.index("planner")
+    tried = replay["source"] == SOURCES.index("policy")
     factor = np.where(tried & ~replay["success"], config.failure_weight, 1.0)
     return torch.from_numpy((replay["weight"] * factor).astype(np.float32))
 
@@ -259,7 +211,7 @@ class _Round:
         self.actor_rows = Mixture(actor_groups(replay, config, self.own), config.batch_size)
         learns = config.trains_actor and bool(self.actor_rows.groups)
         self.actor_updates = config.actor_updates if learns else 0
-        self.actor = _ActorTrainer(
+        self.actor = ActorTrainer(
             policy, config, config.cycles * self.actor_updates, min(100, self.actor_updates)
         )
         self.td: list[Tensor] = []

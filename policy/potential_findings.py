@@ -32,8 +32,9 @@ class CheckLimits:
     """Smallest range of Phi over successes, and of tau within a stage."""
     separation: float = 0.8
     """Smallest probability that a success ends higher than a failure."""
-    dead_frames: int = 12
-    """Fewest states in a stage before its tau is judged."""
+    brief: float = 8.0
+    """Fewest control steps per rollout that a stage must last to be judged: a stage that is
+    passed in less than a chunk gives no guidance, and needs none."""
 
 
 @dataclass(frozen=True)
@@ -99,11 +100,11 @@ def stage_findings(
     issues = []
     stage = np.concatenate([trace.value.stage for trace in traces])
     tau = np.concatenate([trace.value.tau for trace in traces])
-    entered: list[bool] = np.concatenate([t.entered for t in traces]).any(axis=0).tolist()
     for k, spec in enumerate(program.stages):
         path = f"stages.{k}"
+        holds = sum(int(trace.entered[:, k].sum()) for trace in traces)
         here: npt.NDArray[np.bool_] = np.equal(stage, k)
-        if not entered[k]:
+        if not holds:
             terms = " and ".join(str(term) for term in spec.entry)
             issues.append(
                 issue(
@@ -114,7 +115,7 @@ def stage_findings(
                     "loosen the limits or drop the stage",
                 )
             )
-        elif not here.any():
+        elif not here.any() and holds >= limits.brief * len(traces):
             issues.append(
                 issue(
                     "shadowed-stage",
@@ -124,7 +125,7 @@ def stage_findings(
                     "a later stage's entry must ask for more",
                 )
             )
-        elif here.sum() >= limits.dead_frames and np.ptp(tau[here]) < limits.spread:
+        elif here.sum() >= limits.brief * len(traces) and np.ptp(tau[here]) < limits.spread:
             issues.append(
                 issue(
                     "dead-progress",

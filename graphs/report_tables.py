@@ -98,7 +98,6 @@ def _role_row(role: str, model: str, calls: Sequence[AgentCallRow]) -> tuple[Con
 def directives_section(facts: RunFacts) -> Html:
     """What people told the run, and what the curriculum decided."""
     tones = {"consumed": "good", "pending": "mid", "undone": ""}
-    decided = [row for row in facts.decisions if row.kind != "stop"]
     return section(
         "Directives and decisions",
         table(
@@ -119,7 +118,7 @@ def directives_section(facts: RunFacts) -> Html:
             f"Decisions ({len(facts.decisions)})",
             table(
                 ("node", "by", "kind", "decision"),
-                ((row.node_key, row.by, row.kind, row.text) for row in decided),
+                ((row.node_key, row.by, row.kind, row.text) for row in facts.decisions),
             ),
         ),
         anchor="directives",

@@ -25,7 +25,7 @@ from coda.policy.store import read_module, write_module
 
 FORMAT = "coda-flow-chunk-policy"
 FORMAT_VERSION = 1
-ACTION_FLOOR = 0.02
+ACTION_FLOOR = 0.1
 """Floor of the scale of an action coefficient, in units of the action range [-1, 1]."""
 
 

@@ -119,3 +119,5 @@ class Mode(_Record):
     """Why it has its present status."""
     pinned_by: str | None = None
     """Directive id that fixed the status, if a person did."""
+    lineage: tuple[str, ...] = ()
+    """Where it was before, oldest first, e.g. ``first-run:m003``; empty for a mode found here."""

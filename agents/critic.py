@@ -64,7 +64,8 @@ def diagnose(
         check=check,
         images=evidence.keyframes,
         tools=critic_tools(evidence),
-        links=links or {"episodes": [e["episode"] for e in facts["episodes"]]},
+        links=links
+        or {"diagnosis": diagnosis_id, "episodes": [e["episode"] for e in facts["episodes"]]},
     ).value
     return Diagnosis(
         diagnosis_id=diagnosis_id,

@@ -229,10 +229,12 @@ def potential_problems(program: TrainingProgram, base: TrainingProgram) -> list[
     found = []
     if program.family != base.family:
         found.append(f"program.family = {program.family!r}; this run's is {base.family!r}.")
-    last, goal = program.stages[-1], base.stages[-1]
-    if {t.name for t in last.entry} != {t.name for t in goal.entry}:
-        wanted = " and ".join(str(term) for term in goal.entry)
-        found.append(f"the last stage must be entered by {wanted}; got {last.name!r}.")
+    last = program.stages[-1]
+    if not any(term.name == "on" and not term.negate for term in last.entry):
+        found.append(
+            f"the last stage, {last.name!r}, must be entered by on(target, receptacle): there the "
+            "task ends."
+        )
     for stage in program.stages:
         for term in (*stage.entry, stage.progress.term):
             if term.name in ("above", "on") and term.reference is None:

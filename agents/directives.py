@@ -25,11 +25,14 @@ from coda.agents.actions import (
     StopRun,
     describe,
 )
+from coda.agents.samplers import bias, read_sampler
 from coda.memory.rows import DirectiveRow
 from coda.sim.errors import CodaError, UnknownName
 from coda.sim.factors import FACTORS
 from coda.sim.roles import AXES, Axis
 from coda.sim.scene import first_problem
+from coda.sim.splits import Splits
+from coda.tools.factor_table import factor_table
 
 
 class DirectiveError(CodaError):
@@ -139,15 +142,25 @@ def check_action(action: Action, *, modes: Collection[str], steering: Steering) 
 
 
 def _check_bias(action: FactorBias) -> None:
-    """A bias needs a number to be lower or higher."""
-    if action.path not in FACTORS:
-        raise UnknownName("factor path", action.path, FACTORS)
-    kind = FACTORS[action.path].kind
-    if kind not in ("number", "count"):
+    """A bias needs a number that generators vary."""
+    rows = {row["path"]: row for row in factor_table(Splits()) if _biasable(row)}
+    if action.path not in rows:
         raise DirectiveError(
-            f"{action.path} is {FACTORS[action.path].limit()}, which has no lower or higher; "
-            "focus on or stop its axis instead."
+            f"{action.path} cannot be made {action.direction}; generators can bias "
+            f"{', '.join(rows)}. Focus on an axis, or stop one, for anything else."
         )
+    row = rows[action.path]
+    seed = read_sampler(row["seed"])
+    if bias(seed, seed, read_sampler(row["wide"]), action.direction) == seed:
+        raise DirectiveError(
+            f"{action.path} cannot go {action.direction} than the seed scene's; it may be "
+            f"{row['allowed']}. Stop the axis {row['axis']} to leave it as in the seed scene."
+        )
+
+
+def _biasable(row: dict[str, Any]) -> bool:
+    """Whether a factor is one number with a seed value to be lower or higher than."""
+    return row["seed"] is not None and FACTORS[row["path"]].kind in ("number", "count")
 
 
 def apply_directives(settings: Steering, directives: Sequence[Directive]) -> Steering:

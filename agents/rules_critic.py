@@ -13,6 +13,10 @@ AFTER_GRASP = ("lift", "carry", "place")
 PUSHED_M = 0.02
 """Displacement that counts as a push [m]."""
 
+NOTICEABLE = 0.4
+"""Mean distance of failures from the seed scene, in the feature's scale, below which a contrast
+counts less: so little is within the seed range."""
+
 HINTS: dict[str, tuple[str, float]] = {
     "misaligned-grasp": ("yaw", 0.5),
     "no-closure": ("size", 0.3),
@@ -97,9 +101,11 @@ def axis_scores(facts: dict[str, Any], shares: dict[str, float]) -> dict[str, fl
             continue
         g, away = row["effect"], row["deviation"]
         weaker = 0.5 * max(0.0, -row["progress_corr"] - 1.0 / math.sqrt(max(n, 1)))
+        weaker *= min(1.0, away / NOTICEABLE)
         if bad >= 2 and ok >= 2:
             error = math.sqrt(n / (bad * ok) + g * g / (2.0 * n))
-            score = max(0.0, g - error) + weaker + 0.15 * min(away, 2.0)
+            far = max(0.0, g - error) * min(1.0, away / NOTICEABLE)
+            score = far + weaker + 0.15 * min(away, 2.0)
         else:  # all of one kind: only the distance from the seed scene tells
             score = 0.5 * min(away, 3.0) + weaker
         scores[row["axis"]] = max(scores[row["axis"]], score)
@@ -142,18 +148,22 @@ def _explain(
     )
     if best is None:
         return f"{text}No factor contrast is available; {axis} is what the program edits."
-    if best["successes_mean"] is None:
+    away = f"{best['failures_away']} {best['unit']} from the seed scene's {best['seed']}"
+    if best["successes_away"] is None:
         return (
-            f"{text}None succeeded; failures are farthest from the seed scene in {axis}: "
-            f"{best['feature']} {best['failures_mean']} {best['unit']} against {best['seed']}."
+            f"{text}None succeeded; failures are farthest in {axis}: {best['feature']} is {away}."
         )
     return (
-        f"{text}Failures differ most from successes in {axis}: {best['feature']} "
-        f"{best['failures_mean']} against {best['successes_mean']} {best['unit']} "
-        f"(effect size {best['effect']}, seed {best['seed']})."
+        f"{text}Failures differ most from successes in {axis}: {best['feature']} is {away} on "
+        f"average, against {best['successes_away']} for successes (effect size {best['effect']})."
     )
 
 
 def _references(episodes: list[dict[str, Any]]) -> list[str]:
-    """The last event of up to four rollouts; a rollout without events by its id."""
-    return [e["events"][-1] if e["events"] else e["episode"] for e in episodes[:4]]
+    """The last event after the reset of up to four rollouts; without one, the rollout's id."""
+    return [_last_event(episode) for episode in episodes[:4]]
+
+
+def _last_event(episode: dict[str, Any]) -> str:
+    later = [ref for ref in episode["events"] if not ref.endswith("@0")]
+    return str(later[-1] if later else episode["episode"])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from coda.agents.rules_repair import repair
 from coda.policy.program import LearningTools, Progress, Stage, TrainingProgram
 from coda.sim.roles import DISTRACTORS
 from coda.sim.terms import PredicateTerm
@@ -28,7 +29,7 @@ class Recipe:
     """A stage of its own for the missing skill; its share is taken from all alike."""
     before: tuple[str, ...] = ()
     """Insert before the first of these stages that the base has."""
-    tools: Mapping[str, Any] = MappingProxyType({})
+    tools: Mapping[str, Any] = field(default_factory=dict)
     why: str = ""
 
 
@@ -113,22 +114,32 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
 
 
 def compile_potential(facts: dict[str, Any]) -> dict[str, Any]:
-    """Answer the task ``compile-potential``; milder with every round of issues."""
+    """Answer the task ``compile-potential``.
+
+    Issues of the check are mended where they name a stage; otherwise the change of the base gets
+    milder with every attempt.
+    """
     base = TrainingProgram.model_validate(facts["base"])
     diagnosis = facts["diagnosis"]
     recipe = RECIPES[diagnosis["mechanism"]]
-    step = facts["attempt"] if facts["issues"] else 0
-    if step >= 1:  # the inserted stage is the first suspect
-        recipe = replace(recipe, insert=None, boost=1.0 + (recipe.boost - 1.0) / 2**step)
-    stages = _insert(base.stages, recipe)
-    stages = _boost(stages, diagnosis["failed_stage"], recipe.boost)
+    stages = None
+    if facts["issues"] and facts["previous"]:
+        previous = TrainingProgram.model_validate(facts["previous"])
+        stages = repair(previous, facts["issues"], diagnosis["failed_stage"])
+        stages = None if stages == previous.stages else stages
+    if stages is None:
+        if facts["issues"]:  # the inserted stage is the first suspect
+            boost = 1.0 + (recipe.boost - 1.0) / 2.0 ** facts["attempt"]
+            recipe = replace(recipe, insert=None, boost=boost)
+        stages = _insert(base.stages, recipe)
+        stages = _boost(stages, diagnosis["failed_stage"], recipe.boost)
     tools = LearningTools.model_validate({**base.tools.model_dump(), **recipe.tools})
     program = TrainingProgram(
         name=f"{facts['mode']['mode_id']}-{diagnosis['mechanism']}"[:80],
         family=base.family,
         stages=normalised(stages),
         tools=tools,
-        source_text=f"{diagnosis['explanation']} | Rule: {recipe.why}."[:1000],
+        source_text=f"{diagnosis['explanation'][:800]} | Rule: {recipe.why}."[:1000],
     )
     return {"program": program.model_dump(mode="json")}
 

@@ -9,12 +9,14 @@ from coda.agents.samplers import bias, blend, centre, read_sampler, shrink
 from coda.sim.program import (
     Choice,
     Edit,
+    Fixed,
     GenerationProgram,
     Issue,
     MinSeparation,
     Sampler,
     Uniform,
 )
+from coda.sim.roles import DISTRACTORS
 
 MAGNITUDES = {"small": 0.35, "medium": 0.65, "large": 1.0}
 """Share of the way from the seed range to the widest range."""
@@ -59,6 +61,7 @@ def write_program(facts: dict[str, Any]) -> dict[str, Any]:
         program = _draft(facts, factors)
     for issue in issues:
         program = _repair(program, issue, slot["axis"], factors)
+    program = _present(program)
     if issues:
         codes = ", ".join(sorted({issue.code for issue in issues}))
         text = f"{program.rationale.split(' Repaired')[0]} Repaired by rule: {codes}."
@@ -89,6 +92,28 @@ def _draft(facts: dict[str, Any], factors: _Factors) -> GenerationProgram:
         constraints=constraints,
         rationale=why[:600],
     )
+
+
+def _present(program: GenerationProgram) -> GenerationProgram:
+    """The program without edits and constraints of distractors that it never switches on."""
+    count = next((e.sampler for e in program.edits if e.path == "tau.distractors"), None)
+    absent = DISTRACTORS[largest(count) :]
+    edits = tuple(e for e in program.edits if not any(f".{role}." in e.path for role in absent))
+    kept = tuple(c for c in program.constraints if not set(c.roles) & set(absent))
+    return program.model_copy(update={"edits": edits, "constraints": kept})
+
+
+def largest(count: Sampler | None) -> int:
+    """The largest number of distractors that a sampler can draw."""
+    match count:
+        case Fixed():
+            return int(count.value) if isinstance(count.value, int | float) else 0
+        case Choice():
+            return max((int(v) for v in count.values if isinstance(v, int | float)), default=0)
+        case None:
+            return 0
+        case _:
+            return len(DISTRACTORS)
 
 
 def _explore(axis: str, share: float, factors: _Factors) -> dict[str, Sampler]:

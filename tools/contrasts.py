@@ -116,6 +116,9 @@ class Contrast:
     failures_mean: float | None
     successes_mean: float | None
     seed_value: float
+    failures_away: float | None
+    """Mean distance from the seed scene's value, in `unit`."""
+    successes_away: float | None
     effect: float
     """Hedges' g of the distance from the seed scene (or of the value, where that separates more);
     positive: failures are farther out. 0 with fewer than two of either."""
@@ -135,6 +138,8 @@ class Contrast:
             "failures_mean": _round(self.failures_mean),
             "successes_mean": _round(self.successes_mean),
             "seed": _round(self.seed_value),
+            "failures_away": _round(self.failures_away),
+            "successes_away": _round(self.successes_away),
             "effect": _round(self.effect),
             "progress_corr": _round(self.progress_corr),
             "deviation": _round(self.deviation),
@@ -182,6 +187,8 @@ def compare(
                 failures_mean=float(value[~success].mean()) if far.size else None,
                 successes_mean=float(value[success].mean()) if near.size else None,
                 seed_value=origin,
+                failures_away=float(far.mean()) if far.size else None,
+                successes_away=float(near.mean()) if near.size else None,
                 effect=effect,
                 progress_corr=correlation(away, progress),
                 deviation=float(far.mean()) / feature.scale if far.size else 0.0,

@@ -94,6 +94,73 @@ def run(
 
 
 @app.command()
+def chat(
+    run: RunName = None,
+    runs_dir: RunsDir = RUNS,
+    model: Annotated[
+        str | None, typer.Option(help="Chat model; default: the run's curriculum model.")
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option(help="An OpenAI-compatible server for the model.")
+    ] = None,
+    say: Annotated[
+        list[str] | None,
+        typer.Option("--say", help="Say this and print the answer, no prompt. May be repeated."),
+    ] = None,
+) -> None:
+    """Talk with the curriculum agent about a run, finished or going, and steer it.
+
+    What you ask to change becomes a recorded directive, which the next plan of the run takes up.
+    Leave with an empty line, 'exit' or Ctrl-D.
+    """
+    from coda.graphs import commands
+
+    commands.chat_command(runs_dir, run, model, base_url, tuple(say or ()))
+
+
+@app.command()
+def trace(
+    run: RunName = None,
+    runs_dir: RunsDir = RUNS,
+    round_: Annotated[int | None, typer.Option("--round", help="Only this round.")] = None,
+    node: Annotated[str | None, typer.Option(help="Only this node, e.g. refute.")] = None,
+    role: Annotated[str | None, typer.Option(help="Only calls of this role, e.g. critic.")] = None,
+    status: Annotated[
+        str | None, typer.Option(help="Only calls that ended so, e.g. retried.")
+    ] = None,
+    mode: Annotated[str | None, typer.Option(help="Only what concerns this mode.")] = None,
+    call: Annotated[
+        str | None, typer.Option(help="One agent call in full, e.g. 'r02:refute#003'.")
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="JSON with a fixed schema.")] = False,
+) -> None:
+    """Show who decided what and why: rounds, nodes, agent calls, and what they rest on."""
+    from coda.graphs.runfolder import find
+    from coda.graphs.trace_data import Filters
+    from coda.graphs.trace_view import show
+
+    filters = Filters(round=round_, node=node, role=role, status=status, mode=mode)
+    show(find(runs_dir, run).path, filters=filters, call=call, json_output=json_)
+
+
+@app.command()
+def report(run: RunName = None, runs_dir: RunsDir = RUNS) -> None:
+    """Write report.html again, also of a run that goes on, and print its path."""
+    from coda.graphs.report import write_report
+    from coda.graphs.runfolder import find
+
+    typer.echo(write_report(find(runs_dir, run).path))
+
+
+@app.command()
+def doctor(runs_dir: RunsDir = RUNS) -> None:
+    """Check this machine: versions, simulator, OpenGL, keys, memory model, disk, run folders."""
+    from coda.graphs.doctor import check, print_checks
+
+    raise typer.Exit(print_checks(check(runs_dir)))
+
+
+@app.command()
 def graph() -> None:
     """Print the drawing of the graph (mermaid)."""
     from coda.graphs.coevolution import mermaid

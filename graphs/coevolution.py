@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
+from langchain_core.runnables import RunnableLambda
 from langgraph.graph import END, START, StateGraph
 
 from coda.graphs.deps import Deps
+from coda.graphs.nodes import NODE_FUNCTIONS
 from coda.graphs.state import RoundState
 from coda.graphs.work import journaled
 
@@ -40,11 +42,9 @@ def build(deps: Callable[[], Deps]) -> Builder:
     Returns:
         The graph, not compiled: the caller chooses the checkpointer.
     """
-    from coda.graphs import nodes
-
     graph: Builder = StateGraph(RoundState)
-    for name, node in nodes.NODE_FUNCTIONS.items():
-        graph.add_node(name, journaled(name, node, deps))
+    for name, node in NODE_FUNCTIONS.items():
+        graph.add_node(name, RunnableLambda(journaled(name, node, deps)))
     graph.add_edge(START, "seed")
     graph.add_edge("seed", "plan")
     graph.add_conditional_edges("plan", after_plan)

@@ -16,11 +16,11 @@ from coda.graphs.events import Listener
 from coda.graphs.runfolder import RunFolder
 from coda.memory.modes import ModeStore
 from coda.memory.rundb import RunDb
-from coda.memory.vectors import Vectors
+from coda.memory.vectors import VectorStore
 from coda.policy.base import ChunkPolicy
 from coda.policy.flow import FlowChunkPolicy
 from coda.policy.potential import Potential, base_program
-from coda.policy.text import TextEncoder
+from coda.policy.text import TextEncoder, shared_encoder
 from coda.sim.families import family
 from coda.sim.gate import Gate
 from coda.sim.scene import Scene
@@ -37,7 +37,7 @@ class Deps:
     config: RunConfig
     folder: RunFolder
     db: RunDb
-    vectors: Vectors
+    vectors: VectorStore
     modes: ModeStore
     agents: AgentCaller
     budget: Budget
@@ -76,8 +76,9 @@ def open_deps(folder: RunFolder, config: RunConfig, on_event: Listener) -> Deps:
         tokens=spent.tokens_in + spent.tokens_out,
         usd=spent.cost_usd,
     )
-    text = TextEncoder()
-    vectors = Vectors(folder.chroma, text)
+    text = shared_encoder()
+    vectors = VectorStore(folder.chroma)
+    vectors.reconcile(db)
     splits = Splits(family=config.family)
     base = Potential(base_program(config.family))
     return Deps(

@@ -7,24 +7,31 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from coda.agents import curriculum
+from coda.agents.actions import ModeChange, NewMode
 from coda.agents.asking import NotAcceptable
 from coda.agents.curriculum import PlanFacts
-from coda.agents.actions import NewMode
-from coda.agents.directives import Steering, parse_action
+from coda.agents.directives import Steering, parse_action, read_row
 from coda.agents.record import NoAnswer
 from coda.agents.rules_plan import plan_round as plan_by_rule
 from coda.agents.schemas import PlanAnswer
-from coda.graphs.plan_facts import directive_of, gather, steering_in_force
+from coda.graphs.plan_facts import gather, steering_in_force
 from coda.graphs.state import RoundState, RoundUpdate, Settings, Slot
 from coda.graphs.work import Work
+from coda.memory.records import ModeStatus
 from coda.sim.roles import AXES, Axis
 
+STATUS_OF: Mapping[ModeChange, ModeStatus] = {
+    "park": "parked",
+    "retire": "parked",
+    "activate": "retained",
+}
+"""What a person's word makes of a mode."""
 EXPLORE_SHARE: Mapping[str, float] = {"none": 0.0, "quarter": 0.25, "half": 0.5, "all": 1.0}
 
 
 def plan(work: Work, state: RoundState) -> RoundUpdate:
     """Plan round `work.round`, or end the run."""
-    fresh = [directive_of(row) for row in work.deps.db.consume(work.key)]
+    fresh = [read_row(row) for row in work.deps.db.consume(work.key)]
     for directive in fresh:
         work.decide(
             "directive", f"took up {directive.line()}", "person", directive=directive.directive_id
@@ -159,7 +166,13 @@ def _steer_modes(work: Work, steering: Steering) -> None:
         if change is None and mode.pinned_by is not None:
             work.deps.modes.unpin(work.key, mode.mode_id)
         elif change is not None and mode.pinned_by != source[mode.mode_id]:
-            work.deps.modes.pin(work.key, mode.mode_id, change, source[mode.mode_id])
+            work.deps.modes.pin(
+                work.key,
+                mode.mode_id,
+                STATUS_OF[change.change],
+                source[mode.mode_id],
+                change.reason,
+            )
 
 
 def _stop(work: Work, why: str, by: str) -> RoundUpdate:

@@ -8,25 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from coda.agents.curriculum import AxisFacts, ModeFacts, PlanFacts
-from coda.agents.directives import Directive, Steering, apply_directives, parse_action
+from coda.agents.directives import Steering, apply_directives, read_row
 from coda.graphs.state import Settings
 from coda.graphs.work import Work
 from coda.memory.progress import Count, ModeSignal, mode_weights
 from coda.memory.records import Mode
-from coda.memory.rows import ControlTestRow, DirectiveRow, EpisodeRow, ProgressRow
+from coda.memory.rows import ControlTestRow, EpisodeRow, ProgressRow
 from coda.sim.roles import AXES, Axis
-
-
-def directive_of(row: DirectiveRow) -> Directive:
-    """A recorded directive with its action read. Raises `DirectiveError`."""
-    action = parse_action(dict(row.action))
-    return Directive(directive_id=row.directive_id, text=row.text, action=action)
 
 
 def steering_in_force(work: Work) -> Steering:
     """All directives that are consumed and not undone, folded in order."""
     rows = work.deps.db.directives("consumed")
-    return apply_directives(Steering(), [directive_of(row) for row in rows])
+    return apply_directives(Steering(), [read_row(row) for row in rows])
 
 
 def gather(work: Work, settings: Settings, steering: Steering, rounds: int) -> PlanFacts:
@@ -42,7 +36,7 @@ def gather(work: Work, settings: Settings, steering: Steering, rounds: int) -> P
         modes=tuple(mode_facts(work, settings["weights"])),
         axes=tuple(axis_facts(work, axis) for axis in AXES),
         open_axes=steering.open_axes,
-        directives=tuple(directive_of(row).line() for row in work.deps.db.directives("consumed")),
+        directives=tuple(read_row(row).line() for row in work.deps.db.directives("consumed")),
         stop_requested=steering.stop,
         history=tuple(_history(work, round_) for round_ in range(1, work.round)),
         budget=f"{spent.tokens} of {cap.max_tokens} tokens, {spent.usd:.2f} of "

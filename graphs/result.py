@@ -11,8 +11,10 @@ from typing import Any, Self
 from rich.console import Console
 from rich.table import Table
 
-from coda.graphs.deps import Deps
+from coda.graphs.deps import ROLES, Deps
 from coda.graphs.runfolder import RunFolder
+from coda.memory.progress import wilson
+from coda.memory.rows import ControlTestRow, ProgressRow, ProposalRow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +58,8 @@ class RunResult:
     tokens: int
     cost_usd: float
     agent_calls: int
-    model: str
+    models: tuple[str, ...]
+    """Labels of the models that answered, e.g. ``offline (rules)``."""
 
     @property
     def report(self) -> Path:
@@ -101,7 +104,7 @@ def print_summary(console: Console, result: RunResult) -> None:
     console.print(f"diagnoses: {verdicts}", highlight=False)
     console.print(
         f"scenes: {result.scenes_accepted} accepted of {result.scenes_proposed} proposed; "
-        f"agent calls: {result.agent_calls} by {result.model}, {result.tokens} tokens, "
+        f"agent calls: {result.agent_calls} by {', '.join(result.models)}, {result.tokens} tokens, "
         f"{result.cost_usd:.2f} US dollar",
         highlight=False,
         soft_wrap=True,
@@ -113,11 +116,42 @@ def _share(row: SuccessRow) -> str:
     return f"{row.rate:.0%} ({row.successes}/{row.trials})"
 
 
-def count(values: list[str]) -> dict[str, int]:
-    """Counts by value, in sorted order."""
+def collect(folder: RunFolder, deps: Deps, stop: str) -> RunResult:
+    """Read the result of a run from its database; `stop` says why it ended."""
+    db = deps.db
+    measured = [row for row in db.rows(ProgressRow) if row.split in ("in", "ood")]
+    proposals = db.rows(ProposalRow)
+    calls = db.call_totals()
+    accepted = sum(row.accepted for row in proposals)
+    return RunResult(
+        name=folder.path.name,
+        run_dir=folder.path,
+        stop=stop,
+        rounds=max((row.round for row in measured), default=0),
+        success=tuple(_success_row(row) for row in measured),
+        modes=_tally([mode.status for mode in deps.modes.all()]),
+        verdicts=_tally([row.verdict for row in db.rows(ControlTestRow)]),
+        scenes_proposed=accepted + sum(row.rejected for row in proposals),
+        scenes_accepted=accepted,
+        tokens=calls.tokens_in + calls.tokens_out,
+        cost_usd=calls.cost_usd,
+        agent_calls=calls.calls,
+        models=tuple(dict.fromkeys(deps.agents.info_of(role).label for role in ROLES)),
+    )
+
+
+def _success_row(row: ProgressRow) -> SuccessRow:
+    low, high = wilson(row.successes, row.trials)
+    return SuccessRow(
+        round=row.round,
+        split=row.split,
+        label=row.label,
+        successes=row.successes,
+        trials=row.trials,
+        low=low,
+        high=high,
+    )
+
+
+def _tally(values: list[str]) -> dict[str, int]:
     return dict(sorted(Counter(values).items()))
-
-
-def collect(folder: RunFolder, deps: Deps) -> RunResult:
-    """Read the result of a finished run from its database."""
-    raise NotImplementedError

@@ -13,10 +13,12 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from coda.agents.budget import BudgetExhausted
 from coda.graphs.coevolution import build
 from coda.graphs.config import RunConfig, check_config, make_config
 from coda.graphs.deps import Deps, close_deps, open_deps
 from coda.graphs.events import Listener, RunEvent, silent
+from coda.graphs.report import write_report
 from coda.graphs.result import RunResult, collect
 from coda.graphs.runfolder import RunFolder, create, locked, open_folder, write_atomic
 
@@ -50,12 +52,20 @@ def resume(run_dir: str | Path, *, on_event: Listener | None = None) -> RunResul
 def _go(folder: RunFolder, config: RunConfig, on_event: Listener) -> RunResult:
     with locked(folder):
         if folder.finished:
-            return RunResult.from_json(folder, json.loads(folder.result.read_text("utf-8")))
+            result = RunResult.from_json(folder, json.loads(folder.result.read_text("utf-8")))
+            if not folder.report.exists():  # killed between the two
+                write_report(folder.path)
+            return result
         with _opened(folder, config, on_event) as deps:
             on_event(RunEvent(kind="run-started", text=f"{config.name}: {folder.path}"))
-            _drive(folder, deps)
-            result = _finish(folder, deps)
-    on_event(RunEvent(kind="run-ended", round=result.rounds, text=f"finished: {result.stop}"))
+            try:
+                stop = _drive(folder, deps)
+            except BudgetExhausted as error:
+                result = collect(folder, deps, str(error))
+                write_report(folder.path)
+            else:
+                result = _finish(folder, deps, stop)
+    on_event(RunEvent(kind="run-ended", round=result.rounds, text=f"ended: {result.stop}"))
     return result
 
 
@@ -68,8 +78,8 @@ def _opened(folder: RunFolder, config: RunConfig, on_event: Listener) -> Iterato
         close_deps(deps)
 
 
-def _drive(folder: RunFolder, deps: Deps) -> None:
-    """Stream the graph from its last checkpoint, or from the start."""
+def _drive(folder: RunFolder, deps: Deps) -> str:
+    """Stream the graph from its last checkpoint, or from the start; return why it ended."""
     with contextlib.closing(
         sqlite3.connect(folder.checkpoints, check_same_thread=False)
     ) as connection:
@@ -82,16 +92,14 @@ def _drive(folder: RunFolder, deps: Deps) -> None:
         start: Any = None if begun else {"round": 0, "updates": 0, "stop": ""}
         for _ in graph.stream(start, thread, stream_mode="updates", durability="sync"):
             pass
+        return str(graph.get_state(thread).values["stop"])
 
 
-def _finish(folder: RunFolder, deps: Deps) -> RunResult:
-    """Write the report, then the result: a result marks the run as finished."""
-    from coda.graphs.report import write_report
-
-    deps.on_event(RunEvent(kind="node-started", text="writing the report"))
-    write_report(folder.path)
-    result = collect(folder, deps)
+def _finish(folder: RunFolder, deps: Deps, stop: str) -> RunResult:
+    """Write the result, which marks the run as finished, and then the report, which says so."""
+    result = collect(folder, deps, stop)
     write_atomic(folder.result, json.dumps(result.to_json(), indent=1, sort_keys=True) + "\n")
+    write_report(folder.path)
     return result
 
 

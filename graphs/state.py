@@ -56,8 +56,8 @@ class RoundUpdate(TypedDict, total=False):
     """Present round, from 1; 0 while the seed policy is made."""
     policy: str
     """File name of the present policy inside ``policies/``."""
-    replay: str
-    """File name of the present replay inside ``replay/``."""
+    previous_policy: str
+    """The policy before this round's training."""
     settings: Settings
     slots: list[Slot]
     focus_modes: list[str]
@@ -71,6 +71,8 @@ class RoundUpdate(TypedDict, total=False):
     """Verdict of each diagnosis of the round."""
     changed_modes: list[str]
     """Modes that are new or that changed in `consolidate`."""
+    refine: list[str]
+    """Modes whose training program did not help; `compile` refines them in the next round."""
     train_modes: list[str]
     updates: int
     """Gradient updates done so far."""

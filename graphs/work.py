@@ -16,6 +16,7 @@ from coda.graphs.seeds import Purpose, rng, seed_int
 from coda.graphs.state import RoundState, RoundUpdate
 from coda.memory.progress import Band
 from coda.memory.rows import NodeRunRow, node_key
+from coda.sim.engine import CONTROL_HZ
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +60,11 @@ class Work:
     def step(self, done: int, total: int, label: str) -> None:
         """Tell how far this node is."""
         self.tell(label, "step", {"done": done, "total": total})
+
+    def charge_steps(self, steps: int) -> None:
+        """Count simulated control steps, and the time they stand for."""
+        self.deps.db.charge(self.key, "sim_steps", float(steps))
+        self.deps.db.charge(self.key, "sim_s", steps / CONTROL_HZ)
 
     def decide(self, kind: str, text: str, by: str, **links: Any) -> None:
         """Record a decision and tell it; `by` is a role, ``rule:<name>`` or ``person``."""

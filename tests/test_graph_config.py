@@ -97,4 +97,4 @@ def test_each_role_may_have_its_own_model() -> None:
 
 def test_a_configuration_is_frozen() -> None:
     with pytest.raises(ValueError, match="frozen"):
-        RunConfig().rounds = 4  # type: ignore[misc]
+        RunConfig().rounds = 4

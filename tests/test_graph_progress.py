@@ -67,6 +67,7 @@ def test_the_time_left_follows_the_nodes_already_done() -> None:
     first = eta.left_s(1, "plan", 0.0)
     half = eta.left_s(1, "measure", 0.5)
     assert first is not None
+    assert half is not None
     assert half == pytest.approx(25.0)
     assert first > half
 

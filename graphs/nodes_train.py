@@ -1,0 +1,188 @@
+"""Nodes *seed* and *train*: make the policy, and improve it on the chosen modes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from coda.graphs.artifacts import BuiltProgram, built_path, load_built, rollouts_path
+from coda.graphs.measuring import measure_sets
+from coda.graphs.plan_facts import mode_facts
+from coda.graphs.state import RoundState, RoundUpdate
+from coda.graphs.work import Work
+from coda.memory.records import Mode
+from coda.policy.config import LearnerConfig
+from coda.policy.critic import ChunkCritic
+from coda.policy.flow import FlowChunkPolicy
+from coda.policy.potential import Potential
+from coda.policy.replay import Replay
+from coda.tools.episode_store import load_trials
+from coda.tools.training import RoundBudget, Target, TrainResult, seed_policy, train_round
+
+EXPLORE_WEIGHT = 0.5
+"""Weight of all the round's own programs together, next to the modes' 1."""
+
+
+def seed(work: Work, state: RoundState) -> RoundUpdate:
+    """Planner demonstrations of the narrow seed range, fine-tuning, and the first measurement."""
+    settings = work.deps.config.seeding
+    if work.deps.config.import_memory is not None:
+        _import(work, Path(work.deps.config.import_memory))
+    work.tell(f"{settings.demonstrations} demonstrations, {settings.updates} updates", "fact")
+    result = seed_policy(
+        work.deps.splits.seed_program(),
+        work.deps.text,
+        demonstrations=settings.demonstrations,
+        updates=settings.updates,
+        seed=work.seed("demonstrate"),
+        threads=work.deps.config.threads,
+    )
+    name = policy_name(0)
+    result.policy.save(work.deps.folder.policies / name)
+    result.replay.save(work.deps.folder.replay / f"{name}.npz")
+    work.charge_steps(result.simulated_steps)
+    work.tell(
+        f"fine-tuned on {result.demonstrations} demonstrations, loss "
+        f"{result.report.loss_first:.3f} to {result.report.loss_last:.3f}"
+    )
+    measure_sets(work, work.deps.policy(name))
+    return {"policy": name, "previous_policy": name, "updates": settings.updates}
+
+
+def train(work: Work, state: RoundState) -> RoundUpdate:
+    """Search the scenes of the chosen modes, guided by their potentials, and update the policy."""
+    config = work.deps.config
+    modes = choose_modes(work, state)
+    built = load_built(built_path(work.deps.folder.path, work.round))
+    targets = training_targets(work, modes, built)
+    replay = Replay()
+    for round_ in range(work.round):
+        replay.load(work.deps.folder.replay / f"{policy_name(round_)}.npz")
+    policy = FlowChunkPolicy.load(work.deps.folder.policies / state["policy"])
+    trials = load_trials(rollouts_path(work.deps.folder.path, work.round))
+    for mode in modes:
+        if mode.status not in ("candidate", "training") and mode.pinned_by is None:
+            work.deps.modes.set_status(
+                work.key, mode.mode_id, "training", f"trained in round {work.round}"
+            )
+    result = train_round(
+        policy,
+        _critic(work),
+        replay,
+        targets,
+        RoundBudget(
+            episodes=config.training.episodes,
+            candidates=config.training.candidates,
+            updates=state["settings"]["updates"],
+        ),
+        text=work.deps.text,
+        splits=work.deps.splits,
+        base=work.deps.base,
+        rollouts=[trial.episode for trial in trials],
+        round_index=work.round,
+        seed=work.seed("train"),
+        threads=config.threads,
+        learner=LearnerConfig(signal=config.switches.signal),
+        on_progress=lambda done, total, label: work.step(done, total, f"searches, {label}"),
+    )
+    name = policy_name(work.round)
+    policy.save(work.deps.folder.policies / name)
+    result.critic.save(work.deps.folder.policies / f"{name}-critic")
+    replay.save(work.deps.folder.replay / f"{name}.npz", round_index=work.round)
+    work.charge_steps(result.simulated_steps)
+    _tell(work, result)
+    return {
+        "policy": name,
+        "previous_policy": state["policy"],
+        "train_modes": [mode.mode_id for mode in modes],
+        "updates": state["updates"] + state["settings"]["updates"],
+    }
+
+
+def choose_modes(work: Work, state: RoundState) -> list[Mode]:
+    """Focus modes of the plan and the round's new ones, by weight; never a resting one."""
+    wanted = {*state["focus_modes"], *state["changed_modes"]}
+    closed = set(state["settings"]["avoid_axes"])
+    facts = {fact.mode_id: fact for fact in mode_facts(work, state["settings"]["weights"])}
+    modes = [
+        mode
+        for mode in work.deps.modes.all()
+        if mode.mode_id in wanted
+        and mode.status != "parked"
+        and mode.axis not in closed
+        and facts[mode.mode_id].weight > 0
+    ]
+    modes.sort(key=lambda mode: (-facts[mode.mode_id].weight, mode.mode_id))
+    return modes[: work.deps.config.training.modes]
+
+
+def training_targets(
+    work: Work, modes: Sequence[Mode], built: Sequence[BuiltProgram]
+) -> list[Target]:
+    """Modes with their own programs, and beside them the round's programs with the base Phi."""
+    facts = {fact.mode_id: fact.weight for fact in mode_facts(work, {})}
+    total = sum(facts[mode.mode_id] for mode in modes) or 1.0
+    targets = [
+        Target(
+            label=mode.mode_id,
+            program=mode.omega,
+            potential=Potential(mode.phi) if mode.phi is not None else work.deps.base,
+            weight=facts[mode.mode_id] / total,
+        )
+        for mode in modes
+    ]
+    explore = [item for item in built if item.slot["mode_id"] is None]
+    share = (EXPLORE_WEIGHT if modes else 1.0) / max(1, len(explore))
+    targets += [
+        Target(label=item.program_id, program=item.program, potential=work.deps.base, weight=share)
+        for item in explore
+    ]
+    return targets
+
+
+def _import(work: Work, run_dir: Path) -> None:
+    modes = work.deps.modes.import_from(work.key, run_dir)
+    names = ", ".join(f"{mode.mode_id} {mode.title}" for mode in modes) or "none"
+    work.decide(
+        "import-memory",
+        f"took over {len(modes)} modes from {run_dir}: {names}",
+        "person",
+        modes=[mode.mode_id for mode in modes],
+    )
+
+
+def policy_name(round_: int) -> str:
+    """File name of the policy after a round; 0 is the fine-tuned seed policy."""
+    return f"r{round_:02d}"
+
+
+def _critic(work: Work) -> ChunkCritic | None:
+    """The critic of the round before; none in the first round."""
+    if work.round <= 1:
+        return None
+    return ChunkCritic.load(work.deps.folder.policies / f"{policy_name(work.round - 1)}-critic")
+
+
+def _tell(work: Work, result: TrainResult) -> None:
+    for search in result.searches:
+        stalled = ", ".join(f"{n} at {stage}" for stage, n in sorted(search.stalled.items()))
+        work.decide(
+            "search",
+            f"{search.label}: searched {search.episodes} scenes, solved {search.solved}, "
+            f"{search.labels} labels" + (f"; stalled {stalled}" if stalled else ""),
+            "rule:lookahead",
+            target=search.label,
+        )
+    if result.report is not None:
+        summary = {
+            key: round(value, 6) if isinstance(value, float) else value
+            for key, value in result.report.summary().items()
+            if not key.endswith(("seconds", "per_s"))
+        }
+        work.decide(
+            "update",
+            f"{result.report.actor_updates} actor and {result.report.critic_updates} critic "
+            f"updates on {result.report.transitions} transitions",
+            "rule:learner",
+            **summary,
+        )

@@ -121,7 +121,7 @@ def make_mode(**changes: Any) -> Mode:
         "stage": "reach",
         "mechanism": "misaligned-grasp",
         "explanation": "The gripper does not turn.",
-        "omega": Splits().program(("yaw",), "m001-omega-v1"),
+        "omega": Splits().program(["yaw"], "m001-omega-v1"),
         "diagnosis_ids": ("r01:d01",),
         "created_round": 1,
     }

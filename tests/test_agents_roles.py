@@ -75,7 +75,7 @@ def test_magnitude_controls_the_width() -> None:
 
 def test_focus_gets_easier_or_harder_by_the_band() -> None:
     narrow = Uniform(low=-0.6, high=0.6)
-    omega = SPLITS.program(("yaw",))
+    omega = SPLITS.program(["yaw"])
     edits = tuple(
         e.model_copy(update={"sampler": narrow}) if e.path == "sigma.target.yaw" else e
         for e in omega.edits
@@ -99,7 +99,7 @@ def test_requests_are_followed_and_avoided_axes_left_alone() -> None:
     )
     program = scene_builder.write_program(by_rules(), slot)
     scale = sampler_of(program, "alpha.target.scale")
-    assert scale.high < 1.0 < SPLITS.wide_program().edits[0].sampler.high[0] + 1
+    assert scale.low < scale.high < 1.0
     assert "Rules cannot follow: sing a song" in program.rationale
 
 
@@ -137,8 +137,8 @@ def test_repair_drops_unknown_paths() -> None:
 
 def test_a_program_against_a_persons_wish_goes_back_with_words() -> None:
     slot = Slot(kind="explore", axis="yaw", avoid_axes=("position",))
-    wrong = {"program": SPLITS.program(("yaw", "position")).model_dump(mode="json")}
-    right = {"program": SPLITS.program(("yaw",)).model_dump(mode="json")}
+    wrong = {"program": SPLITS.program(["yaw", "position"]).model_dump(mode="json")}
+    right = {"program": SPLITS.program(["yaw"]).model_dump(mode="json")}
     caller, model = scripted(wrong, right)
     program = scene_builder.write_program(caller, slot)
     assert program.name == "wide: yaw"
@@ -146,7 +146,7 @@ def test_a_program_against_a_persons_wish_goes_back_with_words() -> None:
 
 
 def test_the_refuters_rule_reverts_only_the_blamed_axis() -> None:
-    program = SPLITS.program(("yaw", "size"))
+    program = SPLITS.program(["yaw", "size"])
     diagnosis = make_diagnosis(cure=revert(program, "yaw", SEED))
     plan = refuter.design_controls(by_rules(), diagnosis, program, SEED)
     assert [edit.path for edit in plan.control] == ["sigma.target.yaw"]
@@ -156,7 +156,7 @@ def test_the_refuters_rule_reverts_only_the_blamed_axis() -> None:
 
 
 def test_a_placebo_exists_even_where_nothing_else_varies() -> None:
-    edits = tuple(e for e in SPLITS.program(("yaw",)).edits if e.path == "sigma.target.yaw")
+    edits = tuple(e for e in SPLITS.program(["yaw"]).edits if e.path == "sigma.target.yaw")
     program = GenerationProgram(name="only yaw", family="pick-place", edits=edits)
     diagnosis = make_diagnosis(cure=revert(program, "yaw", SEED))
     plan = refuter.design_controls(by_rules(), diagnosis, program, SEED)
@@ -193,11 +193,11 @@ def test_controls_that_test_nothing_are_refused(
     }
     caller, _ = scripted(answer, answer, answer)
     with pytest.raises(NoAnswer, match=words):
-        refuter.design_controls(caller, make_diagnosis(), SPLITS.program(("yaw",)), SEED)
+        refuter.design_controls(caller, make_diagnosis(), SPLITS.program(["yaw"]), SEED)
 
 
 def test_reverting_distractors_removes_them() -> None:
-    program = SPLITS.program(("distractors",))
+    program = SPLITS.program(["distractors"])
     cure = revert(program, "distractors", SEED)
     assert [(e.path, e.sampler) for e in cure] == [("tau.distractors", Fixed(value=0))]
     assert varied_paths(program, SEED)["distractors"] == ["tau.distractors"]
@@ -282,7 +282,7 @@ def test_plans_that_cannot_be_carried_out_are_refused(
 
 
 def test_omega_keeps_the_blamed_axis_and_narrows_it_to_the_failures() -> None:
-    program = SPLITS.program(("yaw", "size"))
+    program = SPLITS.program(["yaw", "size"])
     rng = np.random.default_rng(0)
     scenes = [sample_scene(program, rng) for _ in range(30)]
     failures = tuple(s for s in scenes if s.sigma.poses["target"].yaw > 0.5)

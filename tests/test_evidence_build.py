@@ -48,7 +48,7 @@ class World:
 @pytest.fixture(scope="module")
 def world() -> World:
     splits = Splits()
-    program = splits.program(("yaw",))
+    program = splits.program(["yaw"])
     rng = np.random.default_rng(0)
     sim = BatchSim([sample_scene(program, rng, guard=splits) for _ in range(8)])
     planner = ScriptedPlanner()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from coda.agents.caller import AgentCaller
@@ -32,6 +33,7 @@ def diagnose(
     round_: int,
     *,
     links: dict[str, Any] | None = None,
+    on_call: Callable[[str], None] | None = None,
 ) -> Diagnosis:
     """Diagnose one program's failures.
 
@@ -41,6 +43,7 @@ def diagnose(
         diagnosis_id: Id of the record.
         round_: Round of the run.
         links: What the recorded call rests on; the rollouts shown by default.
+        on_call: Told the id of the recorded call.
 
     Raises:
         NothingToDiagnose: No rollout failed, or the program edits nothing.
@@ -66,19 +69,22 @@ def diagnose(
         tools=critic_tools(evidence),
         links=links
         or {"diagnosis": diagnosis_id, "episodes": [e["episode"] for e in facts["episodes"]]},
-    ).value
+    )
+    if on_call is not None:
+        on_call(answer.call_id)
+    said = answer.value
     return Diagnosis(
         diagnosis_id=diagnosis_id,
         round=round_,
-        failed_stage=answer.failed_stage,
-        mechanism=answer.mechanism,
-        axis=answer.axis,
-        factor_path=blamed_path(evidence, answer.axis),
-        cure=revert(evidence.program, answer.axis, evidence.seed_scene),
-        expected_effect=EFFECTS[answer.expected_effect],
-        confidence=answer.confidence,
-        explanation=answer.explanation,
-        evidence=answer.evidence,
+        failed_stage=said.failed_stage,
+        mechanism=said.mechanism,
+        axis=said.axis,
+        factor_path=blamed_path(evidence, said.axis),
+        cure=revert(evidence.program, said.axis, evidence.seed_scene),
+        expected_effect=EFFECTS[said.expected_effect],
+        confidence=said.confidence,
+        explanation=said.explanation,
+        evidence=said.evidence,
     )
 
 

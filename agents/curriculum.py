@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -120,9 +120,14 @@ class PlanFacts:
 
 
 def plan_round(
-    caller: AgentCaller, facts: PlanFacts, *, links: dict[str, Any] | None = None
+    caller: AgentCaller,
+    facts: PlanFacts,
+    *,
+    links: dict[str, Any] | None = None,
+    on_call: Callable[[str], None] | None = None,
 ) -> PlanAnswer:
-    """Plan a round: which modes to work on, which axes to explore, or stop.
+    """Plan a round: which modes to work on, which axes to explore, or stop. `on_call` is told the
+    id of the recorded call.
 
     Raises:
         NoAnswer: The model gave no plan that respects the facts.
@@ -131,14 +136,17 @@ def plan_round(
     def check(answer: PlanAnswer) -> list[str]:
         return plan_problems(answer, facts)
 
-    return caller.ask(
+    answer = caller.ask(
         ROLE,
         PLAN,
         PlanAnswer,
         facts.facts(),
         check=check,
         links=links or {"modes": [mode.mode_id for mode in facts.modes]},
-    ).value
+    )
+    if on_call is not None:
+        on_call(answer.call_id)
+    return answer.value
 
 
 def plan_problems(answer: PlanAnswer, facts: PlanFacts) -> list[str]:
@@ -179,6 +187,7 @@ def compile_potential(
     attempt: int = 1,
     previous: TrainingProgram | None = None,
     links: dict[str, Any] | None = None,
+    on_call: Callable[[str], None] | None = None,
 ) -> TrainingProgram:
     """Text2potential: compile a diagnosis into a staged potential and learning tools.
 
@@ -191,6 +200,7 @@ def compile_potential(
         attempt: Which repair this is, from 1; the offline rule gets milder each time.
         previous: The refused program.
         links: What the recorded call rests on.
+        on_call: Told the id of the recorded call.
 
     Raises:
         NoAnswer: The model gave no acceptable program.
@@ -221,6 +231,8 @@ def compile_potential(
         check=check,
         links=links or {"mode": mode.mode_id, "diagnosis": diagnosis.diagnosis_id},
     )
+    if on_call is not None:
+        on_call(answer.call_id)
     return answer.value.program
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,8 +38,9 @@ def design_controls(
     seed_scene: Scene,
     *,
     links: dict[str, Any] | None = None,
+    on_call: Callable[[str], None] | None = None,
 ) -> ControlPlan:
-    """Design the arms of a diagnosis' control test.
+    """Design the arms of a diagnosis' control test; `on_call` is told the id of the recorded call.
 
     Raises:
         NoAnswer: The model gave no acceptable design.
@@ -70,12 +72,15 @@ def design_controls(
         facts,
         check=check,
         links=links or {"diagnosis": diagnosis.diagnosis_id},
-    ).value
+    )
+    if on_call is not None:
+        on_call(answer.call_id)
+    plan = answer.value
     return ControlPlan(
-        control=answer.control,
-        placebo=answer.placebo,
-        placebo_axis=answer.placebo_axis,
-        reasoning=answer.reasoning,
+        control=plan.control,
+        placebo=plan.placebo,
+        placebo_axis=plan.placebo_axis,
+        reasoning=plan.reasoning,
     )
 
 

@@ -117,31 +117,46 @@ def compile_potential(facts: dict[str, Any]) -> dict[str, Any]:
     """Answer the task ``compile-potential``.
 
     Issues of the check are mended where they name a stage; otherwise the change of the base gets
-    milder with every attempt.
+    milder with every attempt. A potential under which nothing was learned gets a steeper failing
+    stage and stronger tools.
     """
     base = TrainingProgram.model_validate(facts["base"])
     diagnosis = facts["diagnosis"]
     recipe = RECIPES[diagnosis["mechanism"]]
     stages = None
+    tools = {**base.tools.model_dump(), **recipe.tools}
     if facts["issues"] and facts["previous"]:
         previous = TrainingProgram.model_validate(facts["previous"])
-        stages = repair(previous, facts["issues"], diagnosis["failed_stage"])
-        stages = None if stages == previous.stages else stages
+        if {issue["code"] for issue in facts["issues"]} == {"no-learning-progress"}:
+            stages = _boost(previous.stages, diagnosis["failed_stage"], 1.6)
+            tools = _stronger(previous.tools)
+        else:
+            stages = repair(previous, facts["issues"], diagnosis["failed_stage"])
+            stages = None if stages == previous.stages else stages
     if stages is None:
         if facts["issues"]:  # the inserted stage is the first suspect
             boost = 1.0 + (recipe.boost - 1.0) / 2.0 ** facts["attempt"]
             recipe = replace(recipe, insert=None, boost=boost)
         stages = _insert(base.stages, recipe)
         stages = _boost(stages, diagnosis["failed_stage"], recipe.boost)
-    tools = LearningTools.model_validate({**base.tools.model_dump(), **recipe.tools})
     program = TrainingProgram(
         name=f"{facts['mode']['mode_id']}-{diagnosis['mechanism']}"[:80],
         family=base.family,
         stages=normalised(stages),
-        tools=tools,
+        tools=LearningTools.model_validate(tools),
         source_text=f"{diagnosis['explanation'][:800]} | Rule: {recipe.why}."[:1000],
     )
     return {"program": program.model_dump(mode="json")}
+
+
+def _stronger(tools: LearningTools) -> dict[str, Any]:
+    """Tools for a mode that the present ones did not move."""
+    return {
+        **tools.model_dump(),
+        "stage_resets": True,
+        "lookahead_candidates": min(64, tools.lookahead_candidates + 8),
+        "exploration_noise": round(min(0.5, tools.exploration_noise + 0.05), 3),
+    }
 
 
 def _insert(stages: tuple[Stage, ...], recipe: Recipe) -> tuple[Stage, ...]:

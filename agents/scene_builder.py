@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -61,6 +61,7 @@ def write_program(
     previous: GenerationProgram | None = None,
     splits: Splits | None = None,
     links: dict[str, Any] | None = None,
+    on_call: Callable[[str], None] | None = None,
 ) -> GenerationProgram:
     """Write a program for a slot; with `issues`, repair the `previous` one.
 
@@ -71,6 +72,7 @@ def write_program(
         previous: The refused program. Without it, a new one is written with the issues in mind.
         splits: Seed and widest ranges; the family's own by default.
         links: What the recorded call rests on.
+        on_call: Told the id of the recorded call.
 
     Raises:
         NoAnswer: The model gave no acceptable program.
@@ -89,6 +91,8 @@ def write_program(
         return problems(answer.program, slot, splits)
 
     answer = caller.ask(ROLE, TASK, ProgramAnswer, facts, check=check, links=links or {})
+    if on_call is not None:
+        on_call(answer.call_id)
     return answer.value.program
 
 

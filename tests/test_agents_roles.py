@@ -313,3 +313,18 @@ def test_potentials_must_end_at_the_goal() -> None:
     program = curriculum.compile_potential(caller, make_mode(), make_diagnosis(), base)
     assert program == base
     assert "must be entered by on(target, receptacle)" in str(model.prompts[1][-1].text)
+
+
+def test_refinement_makes_the_failing_stage_steeper() -> None:
+    base = base_program("pick-place")
+    diagnosis = make_diagnosis(mechanism="no-closure", failed_stage="grasp")
+    first = curriculum.compile_potential(by_rules(), make_mode(), diagnosis, base)
+    stuck = [issue("no-learning-progress", "stages", "0/8 -> 0/8")]
+    heard: list[str] = []
+    second = curriculum.compile_potential(
+        by_rules(), make_mode(), diagnosis, base, stuck, previous=first, on_call=heard.append
+    )
+    share = [{s.name: s.share for s in p.stages}["grasp"] for p in (base, first, second)]
+    assert share[0] < share[1] < share[2]
+    assert second.tools.lookahead_candidates == first.tools.lookahead_candidates + 8
+    assert heard == ["r01:test#000"]

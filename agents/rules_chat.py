@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from coda.agents.rules_grammar import parse
+from coda.agents.rules_words import axes_in
 
 SIGNATURE = "(offline rules, not a language model)"
 
@@ -34,7 +35,10 @@ def chat(facts: dict[str, Any]) -> dict[str, Any]:
     results = facts["tool_results"]
     if parsed.calls and not results:
         return {"tool_calls": parsed.calls}
-    parts = [tell(result, facts) for result in results]
+    if [result["name"] for result in results] == ["show_run", "list_modes"]:
+        parts = [_hard(*(json.loads(result["text"]) for result in results), facts["message"])]
+    else:
+        parts = [tell(result, facts) for result in results]
     parts += [TEXTS.get(text, text) for text in parsed.texts]
     if parsed.unread:
         quoted = "; ".join(f"“{part}”" for part in parsed.unread)
@@ -52,6 +56,22 @@ def tell(result: dict[str, Any], facts: dict[str, Any]) -> str:
     except json.JSONDecodeError:
         return str(result["text"])
     return _TELL[result["name"]](data, facts)
+
+
+def _hard(run: dict[str, Any], modes: dict[str, Any], message: str) -> str:
+    """What fails most: axes by their last scenes, held-out axes, and the modes behind them."""
+    asked = axes_in(message.lower())
+    lines = []
+    for name, counts in (("generated", run["axes"]), ("held-out", run["ood_axes"])):
+        shown = {a: c for a, c in _hardest(counts).items() if not asked or a in asked}
+        if shown:
+            lines.append(f"Last {name} scenes solved, hardest first: {_pairs(shown)}.")
+    if not lines:
+        lines.append("No scenes of that were measured yet.")
+    found = [m for m in modes["modes"] if not asked or m["axis"] in asked]
+    about = f" on {', '.join(asked)}" if asked else ""
+    lines.append(_modes({"modes": found}, {}) if found else f"There are no modes{about} yet.")
+    return "\n".join(lines)
 
 
 def _run(data: dict[str, Any], facts: dict[str, Any]) -> str:

@@ -105,11 +105,16 @@ def test_rules_answer_from_the_runs_facts(run_dir: Path) -> None:
     with ChatSession(run_dir) as chat:
         assert chat.label == "offline (rules)"
         hard = chat.send("what does it find hard?").text
+        yaw = chat.send("why does it fail on yaw?").text
+        going = chat.send("how is it going?").text
         why = chat.send("why was mode 2 parked?").text
         round_1 = chat.send("what did you do in round 1?").text
         who = chat.send("are you a language model?").text
     assert "m002 parked: carries past far goals" in hard
-    assert "round 2: 12/64" in hard
+    assert "Last generated scenes solved, hardest first: yaw 1/4, goal 1/4." in hard
+    assert "m001 training" in yaw
+    assert "m002" not in yaw
+    assert "round 2: 12/64" in going
     assert "two probes below the band without progress" in why
     assert "round 1: 0/8, round 2: 0/8" in why
     assert "curriculum: explore yaw and goal" in round_1

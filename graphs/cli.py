@@ -113,9 +113,9 @@ def chat(
     What you ask to change becomes a recorded directive, which the next plan of the run takes up.
     Leave with an empty line, 'exit' or Ctrl-D.
     """
-    from coda.graphs import commands
+    from coda.graphs.conversation import chat_command
 
-    commands.chat_command(runs_dir, run, model, base_url, tuple(say or ()))
+    chat_command(runs_dir, run, model, base_url, tuple(say or ()))
 
 
 @app.command()

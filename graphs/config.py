@@ -9,16 +9,14 @@ from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from coda.policy.config import CriticConfig, LearnerConfig, PolicyConfig, Signal
 from coda.sim.errors import CodaError, UnknownName
 from coda.sim.scene import first_problem
 
 Data = Literal["coda", "uniform", "domain-randomization", "scalar-feedback", "seed-only"]
 Memory = Literal["full", "none", "omega", "phi", "raw", "insights", "skills"]
-Signal = Literal[
-    "text2potential", "description", "dense", "sparse", "frozen-actor", "no-refinement"
-]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
@@ -26,7 +24,7 @@ IMPLEMENTED: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "data": ("coda",),
         "memory": ("full",),
-        "signal": ("text2potential", "description"),
+        "signal": ("text2potential", "description", "no-refinement"),
         "controls": ("on", "off"),
         "schedule": ("adaptive", "fixed"),
         "backbone": ("flow",),
@@ -58,6 +56,12 @@ class Switches(_Section):
     """Adaptive: stop early when every mode is mastered, more updates while progress is measured."""
     backbone: Literal["flow", "act", "diffusion", "smolvla", "pi0", "pi05", "openvla-oft"] = "flow"
     """Policy."""
+
+    @field_validator("controls", mode="before")
+    @classmethod
+    def _words(cls, value: object) -> object:
+        """YAML reads a bare on or off as a truth value."""
+        return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
 
 
 class Models(_Section):
@@ -169,6 +173,10 @@ class RunConfig(_Section):
     build: Build = Build()
     diagnosing: Diagnosing = Diagnosing()
     training: Training = Training()
+    policy: PolicyConfig = PolicyConfig()
+    critic: CriticConfig = CriticConfig()
+    learner: LearnerConfig = LearnerConfig()
+    """Of the updates; its signal and its actor updates come from `switches` and `training`."""
     measuring: Measuring = Measuring()
 
     @model_validator(mode="after")
@@ -178,6 +186,10 @@ class RunConfig(_Section):
         low, high = self.measuring.band
         if not low < high:
             raise ValueError(f"measuring.band = [{low}, {high}]: the first must be the smaller")
+        if "signal" in self.learner.model_fields_set or (
+            "actor_updates" in self.learner.model_fields_set
+        ):
+            raise ValueError("set switches.signal and training.updates, not the learner's own")
         if self.max_steps % 8:
             raise ValueError(f"max_steps = {self.max_steps}: must be a multiple of the chunk, 8")
         if self.name and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", self.name):
@@ -191,7 +203,8 @@ class RunConfig(_Section):
 
     def to_yaml(self) -> str:
         """The file that `from_file` reads back to an equal configuration."""
-        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+        tree = self.model_dump(mode="json", exclude={"learner": {"signal", "actor_updates"}})
+        return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
 
 
 _DEBUG: Mapping[str, Any] = {
@@ -201,7 +214,10 @@ _DEBUG: Mapping[str, Any] = {
     "build": {"programs": 2, "scenes": 4},
     "diagnosing": {"max_diagnoses": 2, "pair_batch": 4, "max_pairs": 8},
     "training": {"episodes": 4, "candidates": 4, "updates": 40, "modes": 2},
-    "measuring": {"in_scenes": 4, "ood_scenes": 8, "probe_scenes": 4},
+    "policy": {"width": 32, "encoder_blocks": 0, "blocks": 1},
+    "critic": {"width": 32, "blocks": 1},
+    "learner": {"cycles": 1, "critic_warmup": 10, "critic_updates": 20, "batch_size": 32},
+    "measuring": {"in_scenes": 4, "ood_scenes": 8, "probe_scenes": 2},
 }
 _PAPER: Mapping[str, Any] = {
     "rounds": 15,

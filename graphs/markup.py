@@ -14,15 +14,15 @@ class Html(str):
 
 
 Content = str | int | float | Html | None
-"""What a cell or an element may hold; plain text is data, also when a model wrote it."""
+"""What an element may hold: plain text is data, also when a model wrote it; None is nothing."""
 
 
 def text(value: Content) -> Html:
-    """Escape unless it is markup; None is an en dash."""
+    """Escape unless it is markup."""
     if isinstance(value, Html):
         return value
     if value is None:
-        return Html("–")
+        return Html("")
     return Html(escape(f"{value:g}" if isinstance(value, float) else str(value)))
 
 
@@ -43,6 +43,7 @@ def table(head: Sequence[Content], rows: Iterable[Sequence[Content]], *, numeric
     first_numeric = len(head) - numeric
 
     def cells(kind: str, row: Sequence[Content]) -> Html:
+        row = ["–" if cell is None else cell for cell in row]
         return join(
             tag(kind, c, klass="num" if i >= first_numeric else "") for i, c in enumerate(row)
         )

@@ -11,9 +11,9 @@ from coda.graphs.plan_facts import mode_facts
 from coda.graphs.state import RoundState, RoundUpdate
 from coda.graphs.work import Work
 from coda.memory.records import Mode
-from coda.policy.config import LearnerConfig
 from coda.policy.critic import ChunkCritic
 from coda.policy.flow import FlowChunkPolicy
+from coda.policy.observation import OBSERVATION_DIM
 from coda.policy.potential import Potential
 from coda.policy.replay import Replay
 from coda.tools.episode_store import load_trials
@@ -36,6 +36,7 @@ def seed(work: Work, state: RoundState) -> RoundUpdate:
         updates=settings.updates,
         seed=work.seed("demonstrate"),
         threads=work.deps.config.threads,
+        shape=work.deps.config.policy,
     )
     name = policy_name(0)
     result.policy.save(work.deps.folder.policies / name)
@@ -67,7 +68,7 @@ def train(work: Work, state: RoundState) -> RoundUpdate:
             )
     result = train_round(
         policy,
-        _critic(work),
+        _critic(work, policy),
         replay,
         targets,
         RoundBudget(
@@ -82,7 +83,7 @@ def train(work: Work, state: RoundState) -> RoundUpdate:
         round_index=work.round,
         seed=work.seed("train"),
         threads=config.threads,
-        learner=LearnerConfig(signal=config.switches.signal),
+        learner=config.learner.model_copy(update={"signal": config.switches.signal}),
         on_progress=lambda done, total, label: work.step(done, total, f"searches, {label}"),
     )
     name = policy_name(work.round)
@@ -156,11 +157,16 @@ def policy_name(round_: int) -> str:
     return f"r{round_:02d}"
 
 
-def _critic(work: Work) -> ChunkCritic | None:
-    """The critic of the round before; none in the first round."""
-    if work.round <= 1:
-        return None
-    return ChunkCritic.load(work.deps.folder.policies / f"{policy_name(work.round - 1)}-critic")
+def _critic(work: Work, policy: FlowChunkPolicy) -> ChunkCritic:
+    """The critic of the round before, or a fresh one."""
+    if work.round > 1:
+        return ChunkCritic.load(work.deps.folder.policies / f"{policy_name(work.round - 1)}-critic")
+    return ChunkCritic(
+        work.deps.config.critic,
+        obs_dim=OBSERVATION_DIM,
+        chunk_dim=policy.basis.size,
+        seed=work.seed("train", "critic") % 2**31,
+    )
 
 
 def _tell(work: Work, result: TrainResult) -> None:

@@ -99,7 +99,7 @@ def header(facts: RunFacts) -> Html:
     commit = str(facts.versions.get("git_commit") or "none (installed package)")
     models = ", ".join(facts.model_labels) or "none asked yet"
     seconds = sum(run.seconds or 0.0 for run in facts.nodes)
-    rounds = max((run.round or 0 for run in facts.nodes), default=0)
+    rounds = max((run.round or 0 for run in facts.nodes if run.node != "plan"), default=0)
     line = (
         f"{facts.config.family} · seed {facts.config.seed} · round {rounds} of "
         f"{facts.config.rounds} · {clock_text(seconds)} wall-clock · agents: {models}"

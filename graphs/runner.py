@@ -15,11 +15,12 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from coda.agents.budget import BudgetExhausted
 from coda.graphs.coevolution import build
+from coda.graphs.collect import collect
 from coda.graphs.config import RunConfig, check_config, make_config
 from coda.graphs.deps import Deps, close_deps, open_deps
 from coda.graphs.events import Listener, RunEvent, silent
 from coda.graphs.report import write_report
-from coda.graphs.result import RunResult, collect
+from coda.graphs.result import RunResult
 from coda.graphs.runfolder import RunFolder, create, locked, open_folder, write_atomic
 
 STUDIO_RUN = "CODA_RUN"

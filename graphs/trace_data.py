@@ -205,7 +205,7 @@ def full_call_json(facts: RunFacts, call_id: str) -> dict[str, Any]:
     whole = call_json(facts, call)
     whole["messages"] = [dict(message) for message in call.messages]
     whole["prompt_sha"] = call.prompt_sha
-    ids = (*link_ids(call.links), *whole["led_to"])
+    ids = dict.fromkeys((*link_ids(call.links), *whole["led_to"]))
     whole["linked"] = [item for name in ids if (item := _linked(facts, name)) is not None]
     return whole
 

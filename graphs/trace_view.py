@@ -231,8 +231,8 @@ def call_page(call: Mapping[str, Any]) -> RenderableType:
     """One call in full; `call` comes from `full_call_json`."""
     parts: list[RenderableType] = [call_head(call)]
     for message in call["messages"]:
-        parts.append(Rule(str(message.get("role", message.get("type", "message"))), align="left"))
-        parts.append(Text(_content(message.get("content", ""))))
+        parts.append(Rule(_speaker(message), align="left"))
+        parts.append(Text(_said(message)))
     if call["tool_calls"]:
         parts.append(Rule("tool calls", align="left"))
         parts += [_tool(item, 100_000) for item in call["tool_calls"]]
@@ -253,17 +253,17 @@ def call_page(call: Mapping[str, Any]) -> RenderableType:
     return Group(*parts)
 
 
-def _content(content: Any) -> str:
-    """Text of a message; pictures are named, not shown."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        return json.dumps(content, indent=2, ensure_ascii=False)
-    blocks = []
-    for block in content:
-        if isinstance(block, Mapping) and block.get("type") == "text":
-            blocks.append(str(block.get("text", "")))
-        else:
-            kind = block.get("type", "block") if isinstance(block, Mapping) else "block"
-            blocks.append(f"[{kind}]")
-    return "\n".join(blocks)
+def _speaker(message: Mapping[str, Any]) -> str:
+    """Who said it: a role, the tool's name, or what a note is about."""
+    names = (message.get("role", "message"), message.get("kind"), message.get("name"))
+    return " ".join(str(name) for name in names if name)
+
+
+def _said(message: Mapping[str, Any]) -> str:
+    """Text of a message, the tools it asked for, and where its pictures lie."""
+    lines = [str(message.get("text", ""))]
+    for tool in message.get("tool_calls", ()):
+        lines.append(f"[asks for {tool['name']}({json.dumps(tool['args'], ensure_ascii=False)})]")
+    for image in message.get("images", ()):
+        lines.append(f"[picture {image.get('path') or image.get('sha256')}]")
+    return "\n".join(line for line in lines if line)

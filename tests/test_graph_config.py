@@ -49,6 +49,8 @@ def test_overrides_win_over_the_file_and_the_file_over_the_preset(tmp_path: Path
         (["max_steps=100"], "multiple of the chunk"),
         (["name=../elsewhere"], "letters, digits"),
         (["rounds={"], "not valid YAML"),
+        (["learner.signal=sparse"], "set switches.signal"),
+        (["policy.widht=3"], "Did you mean 'policy.width'?"),
         (["switches.memory=none"], "switches.memory = 'none' is not implemented"),
         (["switches.memory=nothing"], "'full'"),
     ],

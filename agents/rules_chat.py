@@ -36,7 +36,8 @@ def chat(facts: dict[str, Any]) -> dict[str, Any]:
     if parsed.calls and not results:
         return {"tool_calls": parsed.calls}
     if [result["name"] for result in results] == ["show_run", "list_modes"]:
-        parts = [_hard(*(json.loads(result["text"]) for result in results), facts["message"])]
+        run, modes = (json.loads(result["text"]) for result in results)
+        parts = [_hard(run, modes, facts["message"])]
     else:
         parts = [tell(result, facts) for result in results]
     parts += [TEXTS.get(text, text) for text in parsed.texts]

@@ -32,7 +32,9 @@ FILM_EVERY = 3
 CONTROL_HZ = 20
 FILM_SIZE = (192, 256)
 """Height and width [pixels]."""
-SCENE_SIZE = (135, 180)
+SCENE_SIZE = (288, 384)
+SCENE_CROP = (70, 30, 354, 274)
+"""Left, top, right, bottom of what is kept of a scene's picture: the table."""
 SCENES_PER_PROGRAM = 3
 MAX_PROGRAMS = 8
 """Programs of the last rounds whose scenes are shown."""
@@ -122,7 +124,7 @@ def _scene_picture(facts: RunFacts) -> Callable[[Scene], bytes]:
         if not path.is_file():
             stream = io.BytesIO()
             picture = PilImage.fromarray(render_scene(scene, size=SCENE_SIZE))
-            picture.save(stream, format="WEBP", quality=80)
+            picture.crop(SCENE_CROP).save(stream, format="WEBP", quality=80)
             _write(path, stream.getvalue())
         return path.read_bytes()
 
@@ -153,8 +155,7 @@ def _film_groups(facts: RunFacts) -> tuple[Group, ...]:
 
 
 def _caption(shot: Shot) -> str:
-    outcome = "success" if shot.episode.success else "failure"
-    return f"{shot.policy}: {outcome}, {shot.episode.steps} steps ({shot.episode.episode_id})"
+    return f"{shot.policy}, {shot.episode.steps} steps ({shot.episode.episode_id})"
 
 
 def _film(facts: RunFacts) -> Callable[[tuple[str, EpisodeData]], bytes]:

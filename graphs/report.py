@@ -12,7 +12,7 @@ from pathlib import Path
 from coda.graphs.charts import Rate, Series, axis_chart, success_chart
 from coda.graphs.facts import RunFacts, read_facts
 from coda.graphs.markup import Content, Html, chip, image, join, section, table, tag
-from coda.graphs.media import FILM_SIZE, SCENE_SIZE, Media, make_media
+from coda.graphs.media import FILM_SIZE, Media, make_media
 from coda.graphs.progress import clock_text
 from coda.graphs.report_modes import modes_section, rate
 from coda.graphs.report_tables import (
@@ -36,6 +36,8 @@ MENU = (
     ("costs", "Costs"),
     ("versions", "Versions"),
 )
+SCENE_WIDTH = 150
+"""Of a scene's picture [CSS pixels]."""
 VERDICTS = ("confirmed", "refuted", "undecided")
 
 
@@ -216,19 +218,31 @@ def _axes(facts: RunFacts) -> list[Content]:
 
 def scenes_section(media: Media) -> Html:
     """A few accepted scenes of the latest programs."""
-    groups = [
-        tag(
-            "div",
-            tag("h3", group.title),
+    groups = []
+    for group in media.scenes:
+        words = list(dict.fromkeys(p.caption for p in group.pictures))
+        same = words[0] if len(words) == 1 else None  # said once, not under every picture
+        pictures = [
+            image(p.data, "webp", "" if same else p.caption, width=SCENE_WIDTH)
+            for p in group.pictures
+        ]
+        groups.append(
             tag(
                 "div",
-                *(image(p.data, "webp", p.caption, width=SCENE_SIZE[1]) for p in group.pictures),
-                klass="gallery",
-            ),
+                tag("h3", group.title),
+                tag("p", f"“{same}”", klass="small dim") if same else None,
+                tag("div", *pictures, klass="gallery"),
+            )
         )
-        for group in media.scenes
-    ]
-    return section("Scenes", _or_why(groups, media, "No generated scenes yet."), anchor="scenes")
+    return section(
+        "Scenes",
+        _or_why(
+            [tag("div", *groups, klass="sheets")] if groups else [],
+            media,
+            "No generated scenes yet.",
+        ),
+        anchor="scenes",
+    )
 
 
 def films_section(media: Media) -> Html:

@@ -110,8 +110,10 @@ class SampleRun:
             model="offline (rules)",
             prompt_sha="0" * 16,
             messages=(
-                {"role": "system", "content": f"You are the {role}."},
-                {"role": "user", "content": [{"type": "text", "text": "facts"}, {"type": "image"}]},
+                {"role": "system", "text": f"You are the {role}."},
+                {"role": "human", "text": "facts", "images": [{"sha256": "ab12", "path": None}]},
+                {"role": "ai", "text": "", "tool_calls": [{"name": "rollouts", "args": {"n": 2}}]},
+                {"role": "note", "kind": "invalid", "text": "axis: not one of the allowed"},
             ),
             answer={"decision": "continue", "rationale": HOSTILE},
         )

@@ -128,7 +128,8 @@ def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
 def test_markup_escapes_all_but_its_own() -> None:
     assert text("<b>") == "&lt;b&gt;"
     assert text(Html("<b>")) == "<b>"
-    assert text(None) == "–"
+    assert text(None) == ""
+    assert "<td>–</td>" in table(("a",), [(None,)])
     assert tag("a", "x & y", href='"><img>') == '<a href="&quot;&gt;&lt;img&gt;">x &amp; y</a>'
     assert "None." in table(("a",), [])
     assert 'class="num"' in table(("a", "n"), [("x", 1)], numeric=1)

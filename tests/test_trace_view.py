@@ -90,7 +90,9 @@ def test_an_interrupted_call_stays_visible(sample_run: Path) -> None:
 def test_one_call_in_full(sample_run: Path) -> None:
     text = _printed(sample_run, call="r01:diagnose#000")
     assert "You are the critic." in text
-    assert "[image]" in text
+    assert "[picture ab12]" in text
+    assert '[asks for rollouts({"n": 2})]' in text
+    assert "note invalid" in text
     assert "rollout r01:rollout:0001 failure after 61 steps" in text
     whole = json.loads(_printed(sample_run, call="r01:diagnose#000", json_output=True))
     assert whole["messages"][0]["role"] == "system"

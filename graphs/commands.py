@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
-from coda.graphs.config import RunConfig, make_config
+from coda.graphs.config import RunConfig, make_config, override
 from coda.graphs.events import Listener, RunEvent
 from coda.graphs.progress import make_view
 from coda.graphs.result import RunResult, print_summary
-from coda.graphs.runfolder import RunError, create, find
+from coda.graphs.runfolder import RunError, amend, find
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C."""
+ALLOWANCES = ("models.max_tokens", "models.max_usd", "models.timeout_s", "threads")
+"""Settings that a resumed run may change: they decide how far it gets, not what comes out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +56,6 @@ class RunOptions:
         """Options that a resumed run cannot take."""
         given = {
             "--config": self.config,
-            "--set": self.overrides,
             "--rounds": self.rounds,
             "--seed": self.seed,
             "--model": self.model,
@@ -62,7 +63,7 @@ class RunOptions:
             "--threads": self.threads,
             "--memory": self.memory,
         }
-        return [option for option, value in given.items() if value not in (None, ())]
+        return [option for option, value in given.items() if value is not None]
 
     def _models(self) -> dict[str, str | None]:
         return {"default": self.model, "base_url": self.base_url}
@@ -76,17 +77,36 @@ def run_command(options: RunOptions, *, resume_run: bool, quiet: bool) -> int:
                 f"a resumed run keeps its settings; leave out {', '.join(options.changed())}."
             )
         folder = find(options.runs_dir, options.name, unfinished=options.name is None)
-        config = folder.read_config()
+        config = with_allowances(folder.read_config(), options.overrides)
     else:
-        folder, config = create(options.resolve())
-    from coda.graphs import runner  # seconds of imports, after everything that can be refused
+        config = options.resolve()
+    from coda.graphs import runner  # seconds of imports, after what can be refused without them
 
+    if resume_run:
+        amend(folder, config)
+    else:
+        folder, config = runner.start(config)
     return _watched(
         config,
         lambda listen: runner.resume(folder.path, on_event=listen),
         folder.path,
         quiet=quiet,
     )
+
+
+def with_allowances(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
+    """A resumed run's configuration with other limits, which do not change its results.
+
+    Raises:
+        RunError: Another setting was given.
+    """
+    for text in overrides:
+        if text.partition("=")[0].strip() not in ALLOWANCES:
+            raise RunError(
+                f"a resumed run keeps its settings; --set {text!r} is not one of "
+                f"{', '.join(ALLOWANCES)}."
+            )
+    return override(config, overrides)
 
 
 def _watched(

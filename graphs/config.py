@@ -6,19 +6,24 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from coda.policy.config import CriticConfig, LearnerConfig, PolicyConfig, Signal
+from coda.graphs.settings import (
+    Build,
+    Diagnosing,
+    Measuring,
+    Models,
+    Section,
+    Seeding,
+    Switches,
+    Training,
+)
+from coda.policy.config import CriticConfig, LearnerConfig, PolicyConfig
 from coda.sim.errors import CodaError, UnknownName
 from coda.sim.scene import first_problem
-
-Data = Literal["coda", "uniform", "domain-randomization", "scalar-feedback", "seed-only"]
-Memory = Literal["full", "none", "omega", "phi", "raw", "insights", "skills"]
-Count = Annotated[int, Field(ge=1, le=1_000_000)]
-Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 IMPLEMENTED: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -37,120 +42,7 @@ class ConfigError(CodaError):
     """Settings contradict each other, or ask for what this version does not do."""
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Switches(_Section):
-    """The rows of the comparison tables; every row is one configuration (design, section 12)."""
-
-    data: Data = "coda"
-    """Where training scenes come from."""
-    memory: Memory = "full"
-    """What the memory keeps and gives back."""
-    signal: Signal = "text2potential"
-    """Training signal: a potential compiled from each diagnosis, or the family's own."""
-    controls: Literal["on", "off"] = "on"
-    """Test diagnoses against control scenes, or believe them all."""
-    schedule: Literal["adaptive", "fixed"] = "adaptive"
-    """Adaptive: stop early when every mode is mastered, more updates while progress is measured."""
-    backbone: Literal["flow", "act", "diffusion", "smolvla", "pi0", "pi05", "openvla-oft"] = "flow"
-    """Policy."""
-
-    @field_validator("controls", mode="before")
-    @classmethod
-    def _words(cls, value: object) -> object:
-        """YAML reads a bare on or off as a truth value."""
-        return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
-
-
-class Models(_Section):
-    """Which chat model answers for each role; one name serves all unless a role has its own."""
-
-    default: str = "offline"
-    """``offline`` (rules, no language model), ``openai:<name>`` or ``anthropic:<name>``."""
-    critic: str | None = None
-    scene_builder: str | None = None
-    refuter: str | None = None
-    curriculum: str | None = None
-    base_url: str | None = None
-    """An OpenAI-compatible server; None for the provider's own."""
-    temperature: Annotated[float, Field(ge=0.0, le=2.0)] = 0.0
-    timeout_s: Annotated[float, Field(gt=0.0, le=3600.0)] = 60.0
-    max_tokens: Annotated[int, Field(ge=0)] = 2_000_000
-    """Tokens of the whole run, in and out; the run ends cleanly before the call that exceeds it."""
-    max_usd: Annotated[float, Field(ge=0.0)] = 20.0
-    """Money of the whole run [US dollar]."""
-
-    def for_role(self, role: str) -> str:
-        """Model name of a role such as ``scene-builder``."""
-        own: str | None = getattr(self, role.replace("-", "_"), None)
-        return own or self.default
-
-
-class Seeding(_Section):
-    """Planner demonstrations of the narrow seed range, then supervised fine-tuning."""
-
-    demonstrations: Count = 50
-    updates: Count = 2000
-    """Gradient updates of the fine-tuning."""
-
-
-class Build(_Section):
-    """Scene generation of a round."""
-
-    programs: Annotated[int, Field(ge=1, le=32)] = 6
-    """Generation programs a round."""
-    scenes: Annotated[int, Field(ge=1, le=256)] = 8
-    """Accepted scenes wanted from each program."""
-    repairs: Annotated[int, Field(ge=0, le=3)] = 3
-    """Times that a rejected program goes back to the scene-builder."""
-    draws: Annotated[int, Field(ge=1, le=20)] = 3
-    """Proposed scenes for each wanted one, at most."""
-
-
-class Diagnosing(_Section):
-    """Diagnosis and control tests of a round."""
-
-    max_diagnoses: Annotated[int, Field(ge=0, le=32)] = 4
-    min_failures: Annotated[int, Field(ge=1)] = 2
-    """Failures that make a group worth diagnosing."""
-    pair_batch: Annotated[int, Field(ge=1, le=64)] = 8
-    """Pairs simulated between two looks at the evidence."""
-    max_pairs: Annotated[int, Field(ge=1, le=256)] = 24
-    """Pairs after which a test stays undecided."""
-    delta: Share = 0.15
-    """Effect below which a diagnosis counts as refuted."""
-    alpha: Annotated[float, Field(gt=0.0, lt=0.5)] = 0.05
-    fdr: Annotated[float, Field(gt=0.0, le=0.5)] = 0.05
-    """False discovery rate over the diagnoses of a round (Benjamini-Hochberg)."""
-
-
-class Training(_Section):
-    """Policy learning of a round. Budgets are counts, never seconds."""
-
-    episodes: Annotated[int, Field(ge=0)] = 96
-    """Lookahead episodes."""
-    candidates: Annotated[int, Field(ge=2, le=64)] = 12
-    """Candidate chunks at each lookahead decision."""
-    updates: Count = 2000
-    """Gradient updates (the K_pi of the fixed schedule)."""
-    modes: Annotated[int, Field(ge=1, le=16)] = 4
-    """Modes trained at once, at most."""
-
-
-class Measuring(_Section):
-    """Evaluation."""
-
-    in_scenes: Count = 32
-    ood_scenes: Count = 64
-    probe_scenes: Annotated[int, Field(ge=2, le=256)] = 8
-    """Fixed probe scenes of each mode at first; the undecided are topped up to four times that."""
-    band: tuple[Share, Share] = (0.1, 0.9)
-    """Success rates in which a scene teaches."""
-
-
-class RunConfig(_Section):
+class RunConfig(Section):
     """One run, resolved."""
 
     name: str = ""
@@ -203,8 +95,11 @@ class RunConfig(_Section):
 
     def to_yaml(self) -> str:
         """The file that `from_file` reads back to an equal configuration."""
-        tree = self.model_dump(mode="json", exclude={"learner": {"signal", "actor_updates"}})
-        return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
+        return yaml.safe_dump(self.tree(), sort_keys=False, allow_unicode=True)
+
+    def tree(self) -> dict[str, Any]:
+        """Plain data, without what other settings decide."""
+        return self.model_dump(mode="json", exclude={"learner": {"signal", "actor_updates"}})
 
 
 _DEBUG: Mapping[str, Any] = {
@@ -264,6 +159,14 @@ def make_config(
     for text in overrides:
         _merge(tree, _override(text))
     _merge(tree, {key: value for key, value in fields.items() if value is not None})
+    return check_config(validated(tree))
+
+
+def override(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
+    """A resolved configuration with some settings replaced; errors as `make_config`."""
+    tree = config.tree()
+    for text in overrides:
+        _merge(tree, _override(text))
     return check_config(validated(tree))
 
 

@@ -11,9 +11,10 @@ from langchain_core.language_models.chat_models import BaseChatModel
 from coda.agents.budget import Budget
 from coda.agents.caller import AgentCaller
 from coda.agents.models import make_model
-from coda.graphs.config import Models, RunConfig
+from coda.graphs.config import RunConfig
 from coda.graphs.events import Listener
 from coda.graphs.runfolder import RunFolder
+from coda.graphs.settings import Models
 from coda.memory.modes import ModeStore
 from coda.memory.rundb import RunDb
 from coda.memory.vectors import VectorStore

@@ -91,6 +91,15 @@ class RunFolder:
         """Whether the run came to its end."""
         return self.result.exists()
 
+    @property
+    def reported(self) -> bool:
+        """Whether the report is of the finished run."""
+        return (
+            self.finished
+            and self.report.exists()
+            and self.report.stat().st_mtime_ns >= self.result.stat().st_mtime_ns
+        )
+
     def read_config(self) -> RunConfig:
         """The resolved configuration, with the folder's present place and name."""
         config = from_file(self.config)
@@ -130,6 +139,11 @@ def create(config: RunConfig) -> tuple[RunFolder, RunConfig]:
     write_atomic(folder.path / "versions.json", json.dumps(versions(), indent=1) + "\n")
     write_atomic(folder.config, config.to_yaml())
     return folder, config
+
+
+def amend(folder: RunFolder, config: RunConfig) -> None:
+    """Replace the configuration of a run that is to be resumed."""
+    write_atomic(folder.config, config.to_yaml())
 
 
 def open_folder(path: Path) -> RunFolder:

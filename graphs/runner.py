@@ -17,11 +17,12 @@ from coda.agents.budget import BudgetExhausted
 from coda.graphs.coevolution import build
 from coda.graphs.collect import collect
 from coda.graphs.config import RunConfig, check_config, make_config
-from coda.graphs.deps import Deps, close_deps, open_deps
+from coda.graphs.deps import Deps, chat_models, close_deps, open_deps
 from coda.graphs.events import Listener, RunEvent, silent
 from coda.graphs.report import write_report
 from coda.graphs.result import RunResult
-from coda.graphs.runfolder import RunFolder, create, locked, open_folder, write_atomic
+from coda.graphs.runfolder import RunFolder, create, find, locked, open_folder, write_atomic
+from coda.sim.families import family
 
 STUDIO_RUN = "CODA_RUN"
 """Environment variable that names the run folder for LangGraph's own tools."""
@@ -37,8 +38,23 @@ def run(config: RunConfig, *, on_event: Listener | None = None) -> RunResult:
     Raises:
         CodaError: Anything a user can cause, in one line.
     """
-    folder, config = create(check_config(config))
+    folder, config = start(config)
     return _go(folder, config, on_event or silent)
+
+
+def start(config: RunConfig) -> tuple[RunFolder, RunConfig]:
+    """Refuse what cannot run, before anything is written; then make the run folder.
+
+    Raises:
+        CodaError: A missing key, an unknown family, no such memory, an unwritable folder …
+    """
+    check_config(config)
+    family(config.family)
+    chat_models(config.models)
+    if config.import_memory is not None:
+        source = find(Path(config.runs_dir), config.import_memory).path.resolve()
+        config = config.model_copy(update={"import_memory": str(source)})
+    return create(config)
 
 
 def resume(run_dir: str | Path, *, on_event: Listener | None = None) -> RunResult:
@@ -54,7 +70,7 @@ def _go(folder: RunFolder, config: RunConfig, on_event: Listener) -> RunResult:
     with locked(folder):
         if folder.finished:
             result = RunResult.from_json(folder, json.loads(folder.result.read_text("utf-8")))
-            if not folder.report.exists():  # killed between the two
+            if not folder.reported:  # killed between the two
                 write_report(folder.path)
             return result
         with _opened(folder, config, on_event) as deps:
@@ -115,7 +131,7 @@ def studio_deps() -> Callable[[], Deps]:
                 folder = open_folder(Path(named))
                 config = folder.read_config()
             else:
-                folder, config = create(make_config("debug"))
+                folder, config = start(make_config("debug"))
             opened.append(open_deps(folder, config, silent))
         return opened[0]
 

@@ -12,10 +12,10 @@ from coda.graphs.config import (
     PRESETS,
     ConfigError,
     RunConfig,
-    Switches,
     from_file,
     make_config,
 )
+from coda.graphs.settings import Switches
 from coda.sim.errors import CodaError, UnknownName
 
 

@@ -29,7 +29,7 @@ RunName = Annotated[
 RUNS = Path("runs")
 
 
-@app.command()
+@app.command(short_help="Run the whole co-evolution.")
 def run(
     preset: Annotated[
         str, typer.Option(help="laptop (minutes), debug (seconds) or paper (a cluster).")
@@ -93,7 +93,7 @@ def run(
     raise typer.Exit(commands.run_command(settings, resume_run=resume, quiet=quiet))
 
 
-@app.command()
+@app.command(short_help="Ask the curriculum agent, and steer a run.")
 def chat(
     run: RunName = None,
     runs_dir: RunsDir = RUNS,
@@ -118,7 +118,7 @@ def chat(
     chat_command(runs_dir, run, model, base_url, tuple(say or ()))
 
 
-@app.command()
+@app.command(short_help="Show who decided what, and why.")
 def trace(
     run: RunName = None,
     runs_dir: RunsDir = RUNS,
@@ -143,7 +143,7 @@ def trace(
     show(find(runs_dir, run).path, filters=filters, call=call, json_output=json_)
 
 
-@app.command()
+@app.command(short_help="Write report.html again.")
 def report(run: RunName = None, runs_dir: RunsDir = RUNS) -> None:
     """Write report.html again, also of a run that goes on, and print its path."""
     from coda.graphs.report import write_report
@@ -152,7 +152,7 @@ def report(run: RunName = None, runs_dir: RunsDir = RUNS) -> None:
     typer.echo(write_report(find(runs_dir, run).path))
 
 
-@app.command()
+@app.command(short_help="Check this machine.")
 def doctor(runs_dir: RunsDir = RUNS) -> None:
     """Check this machine: versions, simulator, OpenGL, keys, memory model, disk, run folders."""
     from coda.graphs.doctor import check, print_checks
@@ -160,7 +160,7 @@ def doctor(runs_dir: RunsDir = RUNS) -> None:
     raise typer.Exit(print_checks(check(runs_dir)))
 
 
-@app.command()
+@app.command(short_help="Print the drawing of the graph.")
 def graph() -> None:
     """Print the drawing of the graph (mermaid)."""
     from coda.graphs.coevolution import mermaid
@@ -168,7 +168,7 @@ def graph() -> None:
     typer.echo(mermaid().rstrip())
 
 
-@app.command()
+@app.command(short_help="Print the version.")
 def version() -> None:
     """Print the version."""
     from importlib.metadata import version as installed

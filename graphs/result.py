@@ -76,7 +76,8 @@ class RunResult:
     def from_json(cls, folder: RunFolder, data: Mapping[str, Any]) -> Self:
         """Inverse of `to_json`."""
         rows = tuple(SuccessRow(**row) for row in data["success"])
-        return cls(**{**data, "success": rows}, run_dir=folder.path, name=folder.path.name)
+        plain = {**data, "success": rows, "models": tuple(data["models"])}
+        return cls(**plain, run_dir=folder.path, name=folder.path.name)
 
 
 def print_summary(console: Console, result: RunResult) -> None:

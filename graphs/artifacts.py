@@ -49,7 +49,7 @@ def save_built(path: Path, built: Sequence[BuiltProgram]) -> None:
         }
         for item in built
     ]
-    write_atomic(path, json.dumps(data))
+    write_atomic(path, json.dumps(data, sort_keys=True))
 
 
 def load_built(path: Path) -> list[BuiltProgram]:
@@ -73,7 +73,9 @@ def load_built(path: Path) -> list[BuiltProgram]:
 def save_scenes(path: Path, scenes: Sequence[Scene]) -> None:
     """Write a list of scenes, e.g. the probe scenes of a mode."""
     path.parent.mkdir(exist_ok=True)
-    write_atomic(path, json.dumps([scene.model_dump(mode="json") for scene in scenes]))
+    write_atomic(
+        path, json.dumps([scene.model_dump(mode="json") for scene in scenes], sort_keys=True)
+    )
 
 
 def load_scenes(path: Path) -> list[Scene]:

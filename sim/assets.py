@@ -50,7 +50,7 @@ ASSETS: Mapping[AssetName, Asset] = MappingProxyType(
             name="block",
             noun="block",
             shape="box",
-            half_size_m=(0.018, 0.038, 0.020),
+            half_size_m=(0.038, 0.018, 0.020),
             mass_kg=0.12,
             graspable=True,
         ),

@@ -4,10 +4,13 @@ Grids (metres, radians, kilograms). Values outside a grid belong to its outermos
 
 - position, goal: x of the workspace in 5 parts by y in 7 parts (35 cells, 0.068 m by 0.08 m).
 - yaw: folded into the asset's symmetry; the seed cell is |yaw| <= 0.10, then 8 cells a side.
-- size: scale; the seed cell is 0.97 to 1.03, then 5 cells below to 0.70 and 6 above to 1.35.
-- mass-friction: 6 masses by 6 friction coefficients (36 cells).
+- size: scale; the seed cell is 0.97 to 1.03, then 5 cells below to 0.55 and 6 above to 1.70.
+- mass-friction: 7 masses by 6 friction coefficients (42 cells).
 - distractors: their number by distance band and direction of the nearest to the target.
 - asset: one cell per asset of the target.
+
+`away` tells which scenes lie far enough from the seed range to be asked about as out of
+distribution; cells beside the seed range are held out too, but would test little.
 """
 
 from __future__ import annotations
@@ -22,6 +25,11 @@ from coda.sim.factors import TARGETS, WORKSPACE_X, WORKSPACE_Y
 from coda.sim.roles import DISTRACTORS, Axis
 from coda.sim.scene import AssetName, Scene
 
+SEED_TARGET_M = (0.48, -0.10)
+"""Centre of the seed range of the target's position [m]."""
+SEED_GOAL_M = (0.48, 0.14)
+"""Centre of the seed range of the receptacle's position [m]."""
+SEED_MASS_KG = 0.12
 SEED_YAW = 0.10
 SEED_SCALE = (0.97, 1.03)
 YAW_CELLS_A_SIDE = 8
@@ -36,11 +44,17 @@ X_EDGES = _parts(*WORKSPACE_X, 5)
 Y_EDGES = _parts(*WORKSPACE_Y, 7)
 _OUTER_YAW = _parts(SEED_YAW, math.pi / 2, YAW_CELLS_A_SIDE)
 YAW_EDGES = tuple(-edge for edge in reversed(_OUTER_YAW)) + _OUTER_YAW
-SCALE_EDGES = _parts(0.70, SEED_SCALE[0], 5) + _parts(SEED_SCALE[1], 1.35, 6)
-MASS_EDGES = (0.03, 0.05, 0.09, 0.11, 0.18, 0.33, 0.60)
-FRICTION_EDGES = (0.30, 0.50, 0.70, 0.95, 1.05, 1.25, 1.50)
-NEAR_EDGES = (0.0, 0.115, 0.16, math.inf)
+SCALE_EDGES = _parts(0.55, SEED_SCALE[0], 5) + _parts(SEED_SCALE[1], 1.70, 6)
+MASS_EDGES = (0.03, 0.06, 0.11, 0.13, 0.22, 0.35, 0.60, 1.00)
+FRICTION_EDGES = (0.20, 0.40, 0.60, 0.95, 1.05, 1.25, 1.50)
+NEAR_EDGES = (0.0, 0.09, 0.12, 0.16, math.inf)
 """Bands of the nearest distractor's centre distance to the target [m]."""
+AWAY_M = 0.10
+AWAY_YAW = 0.6
+AWAY_SCALE = (0.70, 1.40)
+AWAY_MASS_KG = 0.35
+AWAY_FRICTION = 0.6
+AWAY_NEAR_M = 0.12
 DIRECTIONS = ("front", "left", "back", "right")
 """Direction of the nearest distractor from the target: +x, +y, -x, -y."""
 
@@ -100,6 +114,34 @@ def cell(axis: Axis, scene: Scene) -> str:
     return target.asset
 
 
+def away(axis: Axis, scene: Scene) -> bool:
+    """Whether `scene` lies away from the seed range on `axis`.
+
+    - position, goal: centre at least `AWAY_M` from the seed range's centre;
+    - yaw: at least `AWAY_YAW` after folding, or half of what a square's symmetry leaves;
+    - size: at most or at least one of `AWAY_SCALE`;
+    - mass-friction: at least `AWAY_MASS_KG` and at most `AWAY_FRICTION`: heavy and slippery;
+    - distractors: one whose centre is within `AWAY_NEAR_M` of the target's;
+    - asset: any but the seed's.
+    """
+    target, pose = scene.alpha.objects["target"], scene.sigma.poses["target"]
+    if axis == "position":
+        return math.dist(pose.xy, SEED_TARGET_M) >= AWAY_M
+    if axis == "goal":
+        return math.dist(scene.sigma.poses["receptacle"].xy, SEED_GOAL_M) >= AWAY_M
+    if axis == "yaw":
+        least = min(AWAY_YAW, symmetry_period(target.asset) / 4)
+        return abs(fold_yaw(target.asset, pose.yaw)) >= least
+    if axis == "size":
+        return not AWAY_SCALE[0] < target.scale < AWAY_SCALE[1]
+    if axis == "mass-friction":
+        return target.mass_kg >= AWAY_MASS_KG and target.friction <= AWAY_FRICTION
+    if axis == "distractors":
+        others = (scene.sigma.poses[role].xy for role in DISTRACTORS[: scene.tau.distractors])
+        return any(math.dist(pose.xy, xy) <= AWAY_NEAR_M for xy in others)
+    return target.asset != SEED_CELLS["asset"]
+
+
 def _all_cells() -> dict[Axis, tuple[str, ...]]:
     table = tuple(f"x{i}/y{j}" for i in range(len(X_EDGES) - 1) for j in range(len(Y_EDGES) - 1))
     bodies = tuple(
@@ -127,13 +169,13 @@ CELLS: Mapping[Axis, tuple[str, ...]] = MappingProxyType(_all_cells())
 
 SEED_CELLS: Mapping[Axis, str] = MappingProxyType(
     {
-        "position": _grid(0.48, -0.10),
+        "position": _grid(*SEED_TARGET_M),
         "yaw": f"w{YAW_CELLS_A_SIDE}",
         "size": f"s{_bin(SCALE_EDGES, 1.0)}",
-        "mass-friction": _mass_friction(0.10, 1.0),
+        "mass-friction": _mass_friction(SEED_MASS_KG, 1.0),
         "distractors": "none",
-        "goal": _grid(0.48, 0.14),
-        "asset": "cube",
+        "goal": _grid(*SEED_GOAL_M),
+        "asset": "block",
     }
 )
 """The one cell of each axis that contains the seed range."""

@@ -36,7 +36,7 @@ def _pick_place_seed() -> Scene:
     return Scene(
         tau=Task(
             family="pick-place",
-            instruction="pick up the red cube and place it on the white plate",
+            instruction="pick up the red block and place it on the white plate",
         ),
         sigma=Spatial(
             poses={"target": Pose(xy=(0.48, -0.10)), "receptacle": Pose(xy=(0.48, 0.14))}
@@ -44,7 +44,7 @@ def _pick_place_seed() -> Scene:
         alpha=Attributes(
             objects={
                 "target": ObjectAttributes(
-                    asset="cube", mass_kg=ASSETS["cube"].mass_kg, rgba=RED
+                    asset="block", mass_kg=ASSETS["block"].mass_kg, rgba=RED
                 ),
                 "receptacle": ObjectAttributes(
                     asset="plate", mass_kg=ASSETS["plate"].mass_kg, rgba=WHITE

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
+from coda.sim.cells import away
 from coda.sim.factors import FACTORS
 from coda.sim.gate_checks import Finding, separation
 from coda.sim.gate_codes import make_issue
@@ -35,6 +36,8 @@ def _paths(axis: Axis, scene: Scene, splits: Splits, wanted: bool) -> tuple[str,
 def split_findings(scene: Scene, splits: Splits, want: Mapping[Axis, bool]) -> Iterator[Finding]:
     """Axes of `want` on which the scene's cell is held out though it should not be, or not.
 
+    Where held out is wanted, the scene has to lie away from the seed range on that axis too.
+
     Where the asset axis is wanted held out, the target's own asset has to be.
     """
     held_out = splits.held_out(scene)
@@ -42,12 +45,16 @@ def split_findings(scene: Scene, splits: Splits, want: Mapping[Axis, bool]) -> I
         held = axis in held_out
         if axis == "asset" and wanted:
             held = scene.alpha.objects["target"].asset in splits.held["asset"]
+        if wanted:
+            held = held and away(axis, scene)
         if held == wanted:
             continue
         paths = _paths(axis, scene, splits, wanted)
         issue = make_issue(
             "held-out", paths[0], f"{axis} cell {splits.cell_name(axis, scene)}",
-            "a held-out cell" if wanted else "a cell that is not held out for evaluation",
+            "a held-out cell away from the seed range"
+            if wanted
+            else "a cell that is not held out for evaluation",
             "give the path a range that also covers other cells",
         )  # fmt: skip
         yield Finding(issue=issue, paths=paths)

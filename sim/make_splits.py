@@ -30,7 +30,7 @@ from coda.sim.splits import (
     file_name,
 )
 
-GENERATOR_VERSION = 1
+GENERATOR_VERSION = 2
 SEED = 20_240_607
 SCENES_PER_AXIS = 16
 COMBINED_SCENES = 48

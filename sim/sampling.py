@@ -123,7 +123,9 @@ def sample_where(
     splits: Splits | None = None,
     want: Mapping[Axis, bool] | None = None,
 ) -> Scene:
-    """Draw one scene whose cells are held out on the axes where `want` says so, and not elsewhere.
+    """Draw one scene whose cells are held out where `want` says so, and not elsewhere.
+
+    Where held out is wanted, the scene also lies away from the seed range (`coda.sim.cells.away`).
 
     Axes that `want` leaves out may be either. Raises `Rejected` with the issues of the last draw
     when no edit can cure them, or after `MAX_DRAWS` draws.

@@ -76,7 +76,7 @@ def test_errors_name_the_value_and_what_is_allowed() -> None:
         read_factor(SEED, "sigma.target.x")
     with pytest.raises(SceneError, match=r"no distractor-1 .*raise tau.distractors first"):
         read_factor(SEED, "sigma.distractor-1.xy")
-    with pytest.raises(SceneError, match=r"alpha.target.scale = 9 .*from 0.5 to 1.6"):
+    with pytest.raises(SceneError, match=r"alpha.target.scale = 9 .*from 0.5 to 1.7"):
         write_factor(SEED, "alpha.target.scale", 9)
     with pytest.raises(SceneError, match=r"one of cube, block"):
         write_factor(SEED, "alpha.target.asset", "plate")
@@ -149,10 +149,11 @@ def test_every_wording_names_both_objects_and_is_recognised(wording: int) -> Non
 
 def test_an_object_that_is_not_named_or_not_unique_is_found() -> None:
     other = SEED.model_copy(
-        update={"tau": SEED.tau.model_copy(update={"instruction": "pick up the red cubes"})}
+        update={"tau": SEED.tau.model_copy(update={"instruction": "pick up the red blocks"})}
     )
     assert unnamed_roles(other) == ("target", "receptacle")
     twin = write_factor(SEED, "tau.distractors", 1)
+    twin = write_factor(twin, "alpha.distractor-1.asset", SEED.alpha.objects["target"].asset)
     twin = write_factor(twin, "alpha.distractor-1.rgba", SEED.alpha.objects["target"].rgba)
     assert ambiguous_roles(twin) == ("distractor-1",)
     can = ObjectAttributes(asset="can", rgba=rgba_of("green"))

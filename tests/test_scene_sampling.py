@@ -146,7 +146,7 @@ def test_samplers_cover_what_they_say() -> None:
 
 
 def test_square_objects_keep_their_yaw_within_a_quarter_turn() -> None:
-    turned = program(sigma__target__yaw=Fixed(value=1.2))
+    turned = program(alpha__target__asset=Fixed(value="cube"), sigma__target__yaw=Fixed(value=1.2))
     pose = sample_scene(turned, rng()).sigma.poses["target"]
     assert pose.yaw == pytest.approx(1.2 - math.pi / 2, abs=1e-6)
 
@@ -213,6 +213,7 @@ def test_sound_programs_draw_valid_scenes_or_say_why_not(
 def test_footprints_measure_boxes_and_discs() -> None:
     scene = sample_scene(SPLITS.seed_program(), rng())
     scene = write_factor(scene, "tau.distractors", 2)
+    scene = write_factor(scene, "alpha.target.asset", "cube")
     for path, value in {
         "sigma.target.xy": (0.40, 0.0),
         "sigma.target.yaw": 0.0,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from coda.sim import make_splits
-from coda.sim.cells import CELLS, SEED_CELLS, cell, fold_yaw, symmetry_period
+from coda.sim.cells import CELLS, DIRECTIONS, SEED_CELLS, away, cell, fold_yaw, symmetry_period
 from coda.sim.errors import SceneError, UnknownName
 from coda.sim.families import family
 from coda.sim.make_splits import COMBINED_SCENES, IN_SCENES, SCENES_PER_AXIS, to_text
@@ -53,12 +53,19 @@ def test_a_third_of_the_cells_outside_the_seed_cell_is_held_out(axis: Axis) -> N
     assert max(held) < min(kept)
 
 
-def test_yaw_and_size_are_held_out_on_both_sides_of_the_seed_range() -> None:
+def test_held_out_cells_away_from_the_seed_range_lie_on_several_sides() -> None:
     held = held_out_cells()
-    sizes = sorted(int(name[1:]) for name in held["size"])
-    assert sizes[0] < 5 < sizes[-1]
-    within_a_quarter_turn = sorted(int(n[1:]) for n in held["yaw"] if 4 <= int(n[1:]) <= 12)
-    assert within_a_quarter_turn[0] < 8 < within_a_quarter_turn[-1]
+    sizes = {int(name[1:]) for name in held["size"]}
+    assert min(sizes) == 0
+    assert max(sizes) >= 9
+    yaws = {int(name[1:]) - 8 for name in held["yaw"]}
+    assert min(yaws) <= -4
+    assert max(yaws) >= 4
+    assert yaws & {-3, 3}
+    heavy_and_slippery = {f"m{m}/f{f}" for m in (5, 6) for f in (0, 1)}
+    assert len(held["mass-friction"] & heavy_and_slippery) >= 2
+    near = {name for name in held["distractors"] if "near0" in name or "near1" in name}
+    assert {name.rsplit("/", 1)[1] for name in near} == set(DIRECTIONS)
 
 
 def test_every_seed_scene_lies_in_the_seed_cells() -> None:
@@ -122,8 +129,10 @@ def test_the_ood_file_is_held_out_exactly_where_its_labels_say() -> None:
         if label == "combined":
             with_asset += "asset" in held
             assert set(held) | {"asset"} == set(AXES)
+            assert all(away(axis, scene) for axis in held)
         else:
             assert held == (label,)
+            assert away(label, scene)
             others = [axis for axis in AXES if axis != label]
             assert all(cell(axis, scene) == SEED_CELLS[axis] for axis in others)
     assert with_asset == COMBINED_SCENES / 3

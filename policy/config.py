@@ -40,7 +40,7 @@ class PolicyConfig(_Config):
     gripper_coefficients: Positive = 4
     text_width: Positive = 16
     """Units that the instruction's embedding is projected to."""
-    flow_steps: Positive = 8
+    flow_steps: Positive = 6
     """Euler steps of sampling."""
 
     @model_validator(mode="after")

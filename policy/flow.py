@@ -8,6 +8,7 @@ Euler steps (Lipman et al., 2023).
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
@@ -52,7 +53,8 @@ class FlowChunkPolicy(nn.Module):
             )
         self.average = copy.deepcopy(self.net).requires_grad_(requires_grad=False)
         self.obs_norm = Normaliser(OBSERVATION_DIM)
-        self.chunk_norm = Normaliser(self.basis.size)
+        # labels are never clipped: they are bounded, and a clipped one would be a wrong one
+        self.chunk_norm = Normaliser(self.basis.size, clip=math.inf)
         self.to(self.device.torch)
         self.basis = self.basis.to(self.device.torch)
 

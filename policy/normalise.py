@@ -6,17 +6,18 @@ import torch
 from torch import Tensor, nn
 
 CLIP = 10.0
-"""Normalised values are clipped to this many scales."""
+"""Normalised observations are clipped to this many scales."""
 
 
 class Normaliser(nn.Module):
-    """(x - mean) / scale; identity until `fit`."""
+    """(x - mean) / scale, then clipped to `clip`; without statistics until `fit`."""
 
     mean: Tensor
     scale: Tensor
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, clip: float = CLIP) -> None:
         super().__init__()
+        self.clip = clip
         self.register_buffer("mean", torch.zeros(size))
         self.register_buffer("scale", torch.ones(size))
 
@@ -27,7 +28,7 @@ class Normaliser(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise (..., size)."""
-        return ((x - self.mean) / self.scale).clamp_(-CLIP, CLIP)
+        return ((x - self.mean) / self.scale).clamp_(-self.clip, self.clip)
 
     def inverse(self, x: Tensor) -> Tensor:
         """Undo `forward` (without the clip)."""

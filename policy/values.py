@@ -105,7 +105,6 @@ class CriticTrainer:
         )
         self.optimiser.zero_grad()
         (loss_shaped + loss_sparse).backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.parameters, config.clip_norm)
         self.optimiser.step()
         self.critic.update_targets()
         return torch.stack((loss_shaped.detach(), loss_sparse.detach()))

@@ -13,11 +13,12 @@ from coda.policy.config import DEBUG_POLICY
 from coda.policy.flow import FlowChunkPolicy
 from coda.policy.observation import OBSERVATION_DIM, TEXT_DIM, Observation
 from coda.policy.replay import Replay
+from coda.sim.assets import ASSETS
 from coda.sim.families import family
 from coda.sim.frame import SimFrame
 from coda.sim.planner import ScriptedPlanner
 from coda.sim.rollout import EpisodeData, run_scenes
-from coda.sim.scene import Pose, Scene
+from coda.sim.scene import ObjectAttributes, Pose, Scene
 
 Array = npt.NDArray[np.float64]
 
@@ -29,16 +30,19 @@ def text(seed: int = 0) -> npt.NDArray[np.float32]:
 
 
 def scenes(count: int, seed: int = 0) -> list[Scene]:
-    """Seed scenes with the target shifted and turned."""
+    """A cube, shifted and turned, and the plate where it belongs."""
     rng = np.random.default_rng(seed)
     base = family("pick-place").seed
+    cube = ObjectAttributes(asset="cube", mass_kg=ASSETS["cube"].mass_kg)
+    objects = {**base.alpha.objects, "target": cube}
     out = []
     for _ in range(count):
         x, y = rng.uniform((0.42, -0.15), (0.52, -0.05))
-        poses = dict(base.sigma.poses)
-        poses["target"] = Pose(xy=(float(x), float(y)), yaw=float(rng.uniform(-0.6, 0.6)))
+        target = Pose(xy=(float(x), float(y)), yaw=float(rng.uniform(-0.6, 0.6)))
+        poses = {**base.sigma.poses, "target": target, "receptacle": Pose(xy=(0.48, 0.14))}
         sigma = base.sigma.model_copy(update={"poses": poses})
-        out.append(base.model_copy(update={"sigma": sigma}))
+        alpha = base.alpha.model_copy(update={"objects": objects})
+        out.append(base.model_copy(update={"sigma": sigma, "alpha": alpha}))
     return out
 
 

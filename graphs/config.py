@@ -59,6 +59,8 @@ class RunConfig(Section):
     """Control steps of an episode, a whole number of chunks."""
     import_memory: str | None = None
     """Run folder whose modes this run starts with."""
+    pictures: bool = True
+    """Whether the report at the end shows rendered scenes and films; `coda report` always does."""
     switches: Switches = Switches()
     models: Models = Models()
     seeding: Seeding = Seeding()
@@ -105,6 +107,7 @@ class RunConfig(Section):
 _DEBUG: Mapping[str, Any] = {
     "rounds": 2,
     "max_steps": 96,
+    "pictures": False,
     "seeding": {"demonstrations": 6, "updates": 60},
     "build": {"programs": 2, "scenes": 4},
     "diagnosing": {"max_diagnoses": 2, "pair_batch": 4, "max_pairs": 8},

@@ -19,6 +19,7 @@ from coda.graphs.collect import collect
 from coda.graphs.config import RunConfig, check_config, make_config
 from coda.graphs.deps import Deps, chat_models, close_deps, open_deps
 from coda.graphs.events import Listener, RunEvent, silent
+from coda.graphs.media import Media
 from coda.graphs.report import write_report
 from coda.graphs.result import RunResult
 from coda.graphs.runfolder import RunFolder, create, find, locked, open_folder, write_atomic
@@ -71,7 +72,7 @@ def _go(folder: RunFolder, config: RunConfig, on_event: Listener) -> RunResult:
         if folder.finished:
             result = RunResult.from_json(folder, json.loads(folder.result.read_text("utf-8")))
             if not folder.reported:  # killed between the two
-                write_report(folder.path)
+                _report(folder, config)
             return result
         with _opened(folder, config, on_event) as deps:
             on_event(RunEvent(kind="run-started", text=f"{config.name}: {folder.path}"))
@@ -79,7 +80,7 @@ def _go(folder: RunFolder, config: RunConfig, on_event: Listener) -> RunResult:
                 stop = _drive(folder, deps)
             except BudgetExhausted as error:
                 result = collect(folder, deps, str(error))
-                write_report(folder.path)
+                _report(folder, config)
             else:
                 result = _finish(folder, deps, stop)
     on_event(RunEvent(kind="run-ended", round=result.rounds, text=f"ended: {result.stop}"))
@@ -116,13 +117,19 @@ def _finish(folder: RunFolder, deps: Deps, stop: str) -> RunResult:
     """Write the result, which marks the run as finished, and then the report, which says so."""
     result = collect(folder, deps, stop)
     write_atomic(folder.result, json.dumps(result.to_json(), indent=1, sort_keys=True) + "\n")
-    write_report(folder.path)
+    _report(folder, deps.config)
     return result
+
+
+def _report(folder: RunFolder, config: RunConfig) -> None:
+    off = Media(problem="pictures are off in this run (pictures = false); 'coda report' draws them")
+    write_report(folder.path, media=None if config.pictures else off)
 
 
 def studio_deps() -> Callable[[], Deps]:
     """Dependencies that open when the first node of a graph in LangGraph's tools runs."""
     opened: list[Deps] = []
+    held = contextlib.ExitStack()  # the lock, for as long as the process lives
 
     def deps() -> Deps:
         if not opened:
@@ -132,6 +139,7 @@ def studio_deps() -> Callable[[], Deps]:
                 config = folder.read_config()
             else:
                 folder, config = start(make_config("debug"))
+            held.enter_context(locked(folder))
             opened.append(open_deps(folder, config, silent))
         return opened[0]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,6 +53,14 @@ def test_the_drawing_shows_every_node_and_the_loop() -> None:
     drawing = mermaid()
     assert all(f"\t{name}({name})" in drawing for name in NODES)
     assert "measure -.-> plan" in drawing.replace(";", "")
+
+
+def test_langgraphs_own_tools_find_the_graph() -> None:
+    config = json.loads((Path(__file__).parents[1] / "langgraph.json").read_text(encoding="utf-8"))
+    module, _, name = config["graphs"]["coevolution"].partition(":")
+    assert "/" not in module  # a file path would load every class twice
+    graph = getattr(importlib.import_module(module), name)()
+    assert set(NODES) <= set(graph.get_graph().nodes)
 
 
 def test_seats_go_by_weight() -> None:

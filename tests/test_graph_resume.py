@@ -73,7 +73,7 @@ TABLES = {
 def go(runs: Path, overrides: Sequence[str], kind: str = "", key: str = "") -> int:
     """Run or resume in a process of its own; its exit status."""
     command = [sys.executable, "-c", SCRIPT, str(runs), " ".join(overrides), kind, key]
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "MUJOCO_GL": "off"}
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     if done.returncode not in (0, -signal.SIGKILL):
         raise AssertionError(done.stderr)
@@ -110,3 +110,26 @@ def test_kills_leave_no_trace(tmp_path: Path, controls: str) -> None:
     for part in whole:
         assert pieces[part] == whole[part], part
     assert (tmp_path / "killed" / "x" / "report.html").exists()
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(tmp_path: Path) -> None:
+    command = [str(Path(sys.executable).with_name("coda")), "run", "--preset", "debug"]
+    started = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert started.stdout is not None
+    for line in started.stdout:
+        if line.startswith("[r01 rollout]"):
+            started.send_signal(signal.SIGINT)
+            break
+    _, errors = started.communicate(timeout=60)
+    assert started.returncode == 130
+    last = errors.strip().splitlines()[-1]
+    assert last.startswith("coda: stopped in round 1, ")
+    assert "coda run --resume --name debug-1" in last
+    assert "Traceback" not in errors
+    resumed = subprocess.run(
+        [command[0], "run", "--resume"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "report: runs/debug-1/report.html" in resumed.stdout

@@ -51,10 +51,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
                 db.direct("stop working on size", {"kind": "stop-axes", "axes": ["size"]})
                 db.direct("smaller", {"kind": "budget", "scenes": 4})
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MUJOCO_GL", "off")
-        config = make_config("debug", name="a", runs_dir=str(runs))
-        result = run(config, on_event=listen)
+    result = run(make_config("debug", name="a", runs_dir=str(runs)), on_event=listen)
     return Done(result, events, RunDb(result.run_dir / "run.db", read_only=True))
 
 

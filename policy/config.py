@@ -82,15 +82,15 @@ class LearnerConfig(_Config):
     """Gamma per control step."""
     cycles: Positive = 2
     """Alternations of critic phase and actor phase in a round."""
-    critic_warmup: Count = 500
+    critic_warmup: Count = 200
     """Extra critic updates before a round's first actor update."""
-    critic_updates: Count = 500
+    critic_updates: Count = 200
     """Critic updates per cycle."""
     actor_updates: Count = 500
     """Actor updates per cycle."""
     batch_size: Positive = 128
     critic_learning_rate: Rate = 5e-4
-    actor_learning_rate: Rate = 5e-4
+    actor_learning_rate: Rate = 1e-3
     weight_decay: Annotated[float, Field(ge=0.0)] = 1e-4
     ema_decay: Share = 0.995
     clip_norm: Annotated[float, Field(gt=0.0)] = 1.0
@@ -99,17 +99,17 @@ class LearnerConfig(_Config):
     backup: Literal["mean", "max"] = "mean"
     """Bootstrap from one of the N drawn at random (the policy's own value), or from the best
     (the value of best-of-N selection, N critic evaluations more)."""
-    temperature: Annotated[float, Field(gt=0.0)] = 1.0
+    temperature: Annotated[float, Field(gt=0.0)] = 3.0
     """Weights are exp(A / (temperature * std A)), clipped."""
-    max_weight: Annotated[float, Field(ge=1.0)] = 5.0
+    max_weight: Annotated[float, Field(ge=1.0)] = 3.0
     min_advantage_std: Annotated[float, Field(gt=0.0)] = 0.01
     """Floor of std A: advantages that are all noise must not be blown up."""
     anchor_share: Share = 0.25
     """Share of each actor batch drawn from planner demonstrations with weight 1."""
     replay_share: Share = 0.5
     """Share of the rest of a batch that comes from earlier rounds."""
-    failure_weight: Share = 0.3
-    """Weight in the actor of the policy's own chunks from episodes that failed."""
+    failure_weight: Share = 0.1
+    """Weight in the actor of chunks from episodes and searches that failed (not the planner's)."""
     adopt_updates: Count = 200
     """Updates that shift the critic by Phi_old - Phi_new when the potential has changed."""
     dense_scale: Annotated[float, Field(gt=0.0)] = 1.0

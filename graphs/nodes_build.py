@@ -92,7 +92,7 @@ def fill_slot(
             )
         except (NoAnswer, NotAcceptable) as error:
             return _fall_back(work, slot, mode, wanted, f"{error}")
-        draw = propose(work, slot, program, wanted, f"{attempt}")
+        draw = propose(work, slot, program, wanted, f"{attempt}", work.last_call())
         if best is None or len(draw.scenes) > len(best[1].scenes):
             best = (program, draw)
         if 2 * len(draw.scenes) >= wanted:
@@ -106,7 +106,14 @@ def fill_slot(
     )
 
 
-def propose(work: Work, slot: Slot, program: GenerationProgram, wanted: int, attempt: str) -> Draw:
+def propose(
+    work: Work,
+    slot: Slot,
+    program: GenerationProgram,
+    wanted: int,
+    attempt: str,
+    call_id: str | None = None,
+) -> Draw:
     """Draw and gate scenes of a program, and journal the proposal."""
     draw = draw_scenes(work, program, wanted, f"{slot['slot_id']}.{attempt}")
     work.deps.db.add(
@@ -118,6 +125,7 @@ def propose(work: Work, slot: Slot, program: GenerationProgram, wanted: int, att
             rejected=draw.proposed - len(draw.scenes),
             issues=draw.issues[:MAX_ISSUES],
             mode_id=slot["mode_id"],
+            call_id=call_id,
         )
     )
     return draw
@@ -175,9 +183,14 @@ def rollout(work: Work, state: RoundState) -> RoundUpdate:
         part = trials[start : start + len(item.scenes)]
         start += len(item.scenes)
         decision = membership(tally(part), work.band(state))
-        where = decision.membership.replace("undecided", "not yet decided on")
+        where = decision.membership.replace("undecided", "undecided about")
         count = decision.count
-        work.tell(f"{item.program.name}: {count.successes}/{count.trials}, {where} the band")
+        work.decide(
+            "band",
+            f"{item.program.name}: {count.successes}/{count.trials}, {where} the band",
+            "rule:band",
+            program=item.program_id,
+        )
     failures = sum(trial.success is False for trial in trials)
     work.tell(f"{len(trials) - failures} of {len(trials)} generated scenes solved")
     return {"failures": failures}

@@ -100,10 +100,12 @@ def refute(work: Work, state: RoundState) -> RoundUpdate:
     }
     caller = work.caller()
     tests: list[ControlTest] = []
+    calls: dict[str, str | None] = {}
     for i, row in enumerate(rows):
         work.step(i, len(rows), f"control tests, now {row.diagnosis_id}")
         built = programs[state["diagnosed"][row.diagnosis_id]]
         test = _test(work, state, caller, row.diagnosis, built, len(rows))
+        calls[row.diagnosis_id] = work.last_call()
         if test is not None:
             tests.append(test)
     verdicts = {row.diagnosis_id: "undecided" for row in rows}
@@ -116,6 +118,7 @@ def refute(work: Work, state: RoundState) -> RoundUpdate:
                 diagnosis_id=test.diagnosis_id,
                 verdict=test.verdict,
                 test=test,
+                call_id=calls[test.diagnosis_id],
             )
         )
         work.tell(f"{test.diagnosis_id} {test.verdict}: {test.reason}")
@@ -138,7 +141,12 @@ def _diagnose_group(
         )
         return None
     work.deps.db.add(
-        DiagnosisRow(diagnosis_id=diagnosis_id, node_key=work.key, diagnosis=diagnosis)
+        DiagnosisRow(
+            diagnosis_id=diagnosis_id,
+            node_key=work.key,
+            diagnosis=diagnosis,
+            call_id=work.last_call(),
+        )
     )
     return diagnosis
 

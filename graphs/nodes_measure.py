@@ -30,6 +30,7 @@ def measure(work: Work, state: RoundState) -> RoundUpdate:
         if progress is not None and progress.value <= 0.0:
             refine.append(mode.mode_id)
     measure_sets(work, after)
+    work.deps.vectors.reconcile(work.deps.db)
     return {"refine": refine if work.deps.config.switches.signal != "no-refinement" else []}
 
 

@@ -26,6 +26,8 @@ STATUS_OF: Mapping[ModeChange, ModeStatus] = {
     "activate": "retained",
 }
 """What a person's word makes of a mode."""
+FULL_PROGRESS = 0.2
+"""Mean learning progress from which training is worth the most updates."""
 EXPLORE_SHARE: Mapping[str, float] = {"none": 0.0, "quarter": 0.25, "half": 0.5, "all": 1.0}
 
 
@@ -49,6 +51,7 @@ def plan(work: Work, state: RoundState) -> RoundUpdate:
     if answer.decision == "stop":
         return _stop(work, answer.rationale, "curriculum")
     work.decide("plan", answer.rationale, "curriculum", modes=list(answer.focus_modes))
+    settings = _scheduled(work, settings, facts)
     wanted = [d.action for d in fresh if isinstance(d.action, NewMode)]
     slots = lay_out(work, answer, facts, wanted)
     return {
@@ -151,6 +154,28 @@ def _settings(work: Work, steering: Steering) -> Settings:
         requests=list(steering.requests),
         weights=dict(steering.weights),
     )
+
+
+def _scheduled(work: Work, settings: Settings, facts: PlanFacts) -> Settings:
+    """Adaptive: train longer where training helps, shorter where it does not, before generating."""
+    known = [m.learning_progress for m in facts.modes if m.learning_progress is not None]
+    if settings["schedule"] == "fixed" or not known:
+        return settings
+    updates = adaptive_updates(settings["updates"], known)
+    work.decide(
+        "schedule",
+        f"{updates} updates instead of {settings['updates']}: mean learning progress "
+        f"{sum(known) / len(known):+.0%} over {len(known)} modes",
+        "rule:adaptive-schedule",
+    )
+    return {**settings, "updates": updates}
+
+
+def adaptive_updates(updates: int, progress: Sequence[float]) -> int:
+    """Updates of the next round: 3/4 without progress, up to 5/4 from `FULL_PROGRESS` on."""
+    mean = sum(progress) / len(progress)
+    share = min(1.0, max(0.0, mean / FULL_PROGRESS))
+    return round(updates * (0.75 + 0.5 * share))
 
 
 def _steer_modes(work: Work, steering: Steering) -> None:

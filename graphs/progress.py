@@ -150,9 +150,10 @@ class LiveView:
         share = self._done / self._total if self._total else 0.0
         left = self._eta.left_s(self._round, self._node, share)
         eta = f" · about {clock_text(left)} left" if left is not None else ""
+        ending = self._round > self._rounds
+        where = "ending" if ending else f"round {self._round}/{self._rounds} · {self._node}"
         head = Text.assemble(
-            (f"round {self._round}/{self._rounds}", "bold"),
-            f" · {self._node} · {clock_text(self._eta.elapsed_s)}{eta}",
+            (where, "bold"), f" · {clock_text(self._eta.elapsed_s)}{'' if ending else eta}"
         )
         parts: list[RenderableType] = [head]
         if self._total:

@@ -12,7 +12,7 @@ from pathlib import Path
 from coda.graphs.charts import Rate, Series, axis_chart, success_chart
 from coda.graphs.facts import RunFacts, read_facts
 from coda.graphs.markup import Content, Html, chip, image, join, section, table, tag
-from coda.graphs.media import FILM_SIZE, Media, make_media
+from coda.graphs.media import Media, make_media
 from coda.graphs.progress import clock_text
 from coda.graphs.report_modes import modes_section, rate
 from coda.graphs.report_tables import (
@@ -36,8 +36,8 @@ MENU = (
     ("costs", "Costs"),
     ("versions", "Versions"),
 )
-SCENE_WIDTH = 150
-"""Of a scene's picture [CSS pixels]."""
+SCENE_WIDTH, FILM_WIDTH = 150, 235
+"""Of a picture [CSS pixels]."""
 VERDICTS = ("confirmed", "refuted", "undecided")
 
 
@@ -125,8 +125,8 @@ def tiles(facts: RunFacts) -> list[Html]:
     modes = ", ".join(f"{n} {name}" for name, n in statuses.items()) or "none yet"
     verdict_text = " · ".join(f"{verdicts[name]} {name}" for name in VERDICTS)
     return [
-        _success_tile(facts, "ood", "OOD success, SFT → final"),
-        _success_tile(facts, "in", "In success, SFT → final"),
+        _success_tile(facts, "ood", "OOD success, SFT → now"),
+        _success_tile(facts, "in", "In success, SFT → now"),
         _tile("Diagnoses tested", str(len(facts.tests)), verdict_text),
         _tile("Difficulty modes", str(len(facts.modes)), modes),
         _tile("Accepted environments", str(accepted), f"of {proposed} proposed"),
@@ -210,10 +210,15 @@ def _axes(facts: RunFacts) -> list[Content]:
         tag("div", Html(axis_chart(before, after, ("SFT", "final"))), klass="card"),
         table(
             ("axis", "SFT", "final", "change"),
-            ((b.label, b.text, a.text, f"{100 * (a.mean - b.mean):+.0f} points") for b, a in pairs),
+            ((b.label, b.text, a.text, _points(a.mean - b.mean)) for b, a in pairs),
             numeric=1,
         ),
     ]
+
+
+def _points(change: float) -> str:
+    """A change of a rate in percentage points."""
+    return f"{100 * change:+.0f} points".replace("-", "−")
 
 
 def scenes_section(media: Media) -> Html:
@@ -234,15 +239,7 @@ def scenes_section(media: Media) -> Html:
                 tag("div", *pictures, klass="gallery"),
             )
         )
-    return section(
-        "Scenes",
-        _or_why(
-            [tag("div", *groups, klass="sheets")] if groups else [],
-            media,
-            "No generated scenes yet.",
-        ),
-        anchor="scenes",
-    )
+    return section("Scenes", _or_why(groups, media, "No generated scenes yet."), anchor="scenes")
 
 
 def films_section(media: Media) -> Html:
@@ -254,13 +251,11 @@ def films_section(media: Media) -> Html:
                 film.data,
                 "webp",
                 join([chip(*_outcome(film.success)), f" {film.caption}"]),
-                width=FILM_SIZE[1],
+                width=FILM_WIDTH,
             )
             for film in group.pictures
         ]
-        groups.append(
-            tag("div", tag("h3", group.title), tag("div", *films, klass="gallery"), klass="film")
-        )
+        groups.append(tag("div", tag("h3", group.title), tag("div", *films, klass="gallery")))
     return section(
         "Rollout films", _or_why(groups, media, "No rollouts kept to film."), anchor="films"
     )
@@ -272,6 +267,6 @@ def _outcome(success: bool | None) -> tuple[str, str]:
 
 def _or_why(groups: list[Html], media: Media, nothing: str) -> Html:
     if groups:
-        return join(groups)
+        return tag("div", *groups, klass="sheets")
     why = f"No pictures: {media.problem}" if media.problem else nothing
     return tag("p", why, klass="dim")

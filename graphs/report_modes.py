@@ -70,7 +70,7 @@ def mode_card(facts: RunFacts, mode: Mode) -> Html:
         *_pair("Last probe", probes[-1].text if probes else "not probed"),
     )
     evidence = [
-        _evidence(facts, facts.diagnosis[name])
+        _evidence(facts, facts.diagnosis[name], said=mode.explanation)
         for name in mode.diagnosis_ids
         if name in facts.diagnosis
     ]
@@ -90,22 +90,23 @@ def _pair(name: str, value: Content) -> tuple[Html, Html]:
     return tag("dt", name), tag("dd", value)
 
 
-def _evidence(facts: RunFacts, row: DiagnosisRow) -> Html:
+def _evidence(facts: RunFacts, row: DiagnosisRow, *, said: str) -> Html:
+    """A diagnosis and its test; its words are left out where the mode's `said` them already."""
     test = facts.test_of(row.diagnosis_id)
     verdict = chip(test.verdict, TONES[test.verdict]) if test else chip("not tested", "")
     return details(
         join([f"Evidence: diagnosis {row.diagnosis_id} and its control test ", verdict]),
-        _claim(facts, row.diagnosis),
+        _claim(facts, row.diagnosis, with_words=row.diagnosis.explanation != said),
         test_block(test) if test else None,
         is_open=True,
     )
 
 
-def _claim(facts: RunFacts, diagnosis: Diagnosis) -> Html:
+def _claim(facts: RunFacts, diagnosis: Diagnosis, *, with_words: bool = True) -> Html:
     cures = "; ".join(edit_text(edit) for edit in diagnosis.cure) or "none stated"
     return join(
         [
-            tag("blockquote", diagnosis.explanation),
+            tag("blockquote", diagnosis.explanation) if with_words else None,
             tag(
                 "dl",
                 *_pair("Claim", f"{diagnosis.mechanism} at stage {diagnosis.failed_stage}"),

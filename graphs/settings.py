@@ -32,7 +32,8 @@ class Switches(Section):
     controls: Literal["on", "off"] = "on"
     """Test diagnoses against control scenes, or believe them all."""
     schedule: Literal["adaptive", "fixed"] = "adaptive"
-    """Adaptive: stop early when every mode is mastered, more updates while progress is measured."""
+    """Fixed: a new round every `training.updates`. Adaptive: sooner or later by recent learning
+    progress, and the run ends when no mode and no axis is left to work on."""
     backbone: Literal["flow", "act", "diffusion", "smolvla", "pi0", "pi05", "openvla-oft"] = "flow"
     """Policy."""
 

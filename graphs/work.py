@@ -15,7 +15,7 @@ from coda.graphs.events import Kind, RunEvent
 from coda.graphs.seeds import Purpose, rng, seed_int
 from coda.graphs.state import RoundState, RoundUpdate
 from coda.memory.progress import Band
-from coda.memory.rows import NodeRunRow, node_key
+from coda.memory.rows import AgentCallRow, NodeRunRow, node_key
 from coda.sim.engine import CONTROL_HZ
 
 
@@ -43,6 +43,11 @@ class Work:
     def caller(self) -> AgentCaller:
         """Asks the agents on behalf of this node run; calls are numbered from 0."""
         return self.deps.agents.at(self.key)
+
+    def last_call(self) -> str | None:
+        """Id of the latest agent call of this node run: what the row written next rests on."""
+        calls = self.deps.db.rows(AgentCallRow, node_key=self.key, abandoned=False)
+        return calls[-1].call_id if calls else None
 
     def band(self, state: RoundState) -> Band:
         """Success band of the round."""

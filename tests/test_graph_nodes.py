@@ -24,7 +24,7 @@ from coda.graphs.deps import Deps
 from coda.graphs.events import RunEvent
 from coda.graphs.measuring import balanced
 from coda.graphs.nodes_diagnose import FailureGroup, choose_groups
-from coda.graphs.nodes_plan import apportion
+from coda.graphs.nodes_plan import adaptive_updates, apportion
 from coda.graphs.state import NODES, RoundState, RoundUpdate, Slot
 from coda.graphs.work import Work, journaled
 from coda.memory.rows import DecisionRow, NodeRunRow
@@ -68,6 +68,12 @@ def test_seats_go_by_weight() -> None:
     assert apportion([1.0, 1.0, 1.0], 2) == [1, 1, 0]
     assert apportion([0.0, 0.0], 2) == [0, 0]
     assert apportion([], 2) == []
+
+
+def test_the_adaptive_schedule_trains_longer_where_it_helps() -> None:
+    assert adaptive_updates(1000, [0.0, -0.2]) == 750
+    assert adaptive_updates(1000, [0.1]) == 1000
+    assert adaptive_updates(1000, [0.9, 0.3]) == 1250
 
 
 def test_a_part_of_the_evaluation_is_balanced_over_its_axes() -> None:

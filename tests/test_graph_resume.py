@@ -48,7 +48,7 @@ KILLS = (
     ("success", "r01:measure"),
     ("node-started", "r02:refute"),
     ("node-finished", "r02:consolidate"),
-    ("fact", "r02:measure"),
+    ("success", "r02:measure"),
     ("run-ended", "r02:"),
 )
 """(event, node run) at which the process kills itself, in the order of the run. The last comes

@@ -79,9 +79,10 @@ def test_it_says_what_the_run_found(sample_run: Path) -> None:
     page = _page(sample_run)
     for part in (
         "CoDA run sample", "not finished", "offline (rules)", "6 → 53 %", "2/32 → 17/32",
-        "+44 points",        "1 confirmed · 1 refuted · 0 undecided", "m001 misaligned grasp at large yaw",
+        "+44 points", "overlap",
+        "1 confirmed · 1 refuted · 0 undecided", "m001 misaligned grasp at large yaw",
         "sigma.target.yaw: uniform -1.2 to 1.2", "r01:rollout:0001:grasped(target)@31",
-        "e-values", "verification rate", "overlap", "make targets smaller", "consumed by round 1",
+        "e-values", "verification rate", "make targets smaller", "consumed by round 1",
         "per accepted environment (8)", "price unknown", "History (2 versions)", "commit ",
     ):  # fmt: skip
         assert part in page.replace("\n", " "), part

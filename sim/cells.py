@@ -4,7 +4,7 @@ Grids (metres, radians, kilograms). Values outside a grid belong to its outermos
 
 - position, goal: x of the workspace in 5 parts by y in 7 parts (35 cells, 0.068 m by 0.08 m).
 - yaw: folded into the asset's symmetry; the seed cell is |yaw| <= 0.10, then 8 cells a side.
-- size: scale; the seed cell is 0.97 to 1.03, then 5 cells below to 0.55 and 6 above to 1.70.
+- size: scale; the seed cell is 0.97 to 1.03, then 5 cells below to 0.55 and 6 above to 1.80.
 - mass-friction: 7 masses by 6 friction coefficients (42 cells).
 - distractors: their number by distance band and direction of the nearest to the target.
 - asset: one cell per asset of the target.
@@ -20,7 +20,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from coda.sim.assets import ASSETS
+from coda.sim.assets import ASSETS, half_size
 from coda.sim.factors import TARGETS, WORKSPACE_X, WORKSPACE_Y
 from coda.sim.roles import DISTRACTORS, Axis
 from coda.sim.scene import AssetName, Scene
@@ -44,16 +44,15 @@ X_EDGES = _parts(*WORKSPACE_X, 5)
 Y_EDGES = _parts(*WORKSPACE_Y, 7)
 _OUTER_YAW = _parts(SEED_YAW, math.pi / 2, YAW_CELLS_A_SIDE)
 YAW_EDGES = tuple(-edge for edge in reversed(_OUTER_YAW)) + _OUTER_YAW
-SCALE_EDGES = _parts(0.55, SEED_SCALE[0], 5) + _parts(SEED_SCALE[1], 1.70, 6)
-MASS_EDGES = (0.03, 0.06, 0.11, 0.13, 0.22, 0.35, 0.60, 1.00)
+SCALE_EDGES = _parts(0.55, SEED_SCALE[0], 5) + _parts(SEED_SCALE[1], 1.80, 6)
+MASS_EDGES = (0.03, 0.06, 0.11, 0.13, 0.25, 0.50, 0.90, 1.50)
 FRICTION_EDGES = (0.20, 0.40, 0.60, 0.95, 1.05, 1.25, 1.50)
 NEAR_EDGES = (0.0, 0.09, 0.12, 0.16, math.inf)
 """Bands of the nearest distractor's centre distance to the target [m]."""
-AWAY_M = 0.10
-AWAY_YAW = 0.6
-AWAY_SCALE = (0.70, 1.40)
-AWAY_MASS_KG = 0.35
-AWAY_FRICTION = 0.6
+AWAY_M = 0.14
+AWAY_YAW = 0.8
+AWAY_WIDTH_M = 0.055
+AWAY_LOAD_KG = 2.1
 AWAY_NEAR_M = 0.12
 DIRECTIONS = ("front", "left", "back", "right")
 """Direction of the nearest distractor from the target: +x, +y, -x, -y."""
@@ -119,8 +118,9 @@ def away(axis: Axis, scene: Scene) -> bool:
 
     - position, goal: centre at least `AWAY_M` from the seed range's centre;
     - yaw: at least `AWAY_YAW` after folding, or half of what a square's symmetry leaves;
-    - size: at most or at least one of `AWAY_SCALE`;
-    - mass-friction: at least `AWAY_MASS_KG` and at most `AWAY_FRICTION`: heavy and slippery;
+    - size: at least `AWAY_WIDTH_M` wide between the fingers (small objects are no harder);
+    - mass-friction: a mass over friction of at least `AWAY_LOAD_KG`: heavy and slippery, close to
+      what the gripper can hold;
     - distractors: one whose centre is within `AWAY_NEAR_M` of the target's;
     - asset: any but the seed's.
     """
@@ -133,9 +133,10 @@ def away(axis: Axis, scene: Scene) -> bool:
         least = min(AWAY_YAW, symmetry_period(target.asset) / 4)
         return abs(fold_yaw(target.asset, pose.yaw)) >= least
     if axis == "size":
-        return not AWAY_SCALE[0] < target.scale < AWAY_SCALE[1]
+        x, y, _ = half_size(target)
+        return 2 * min(x, y) >= AWAY_WIDTH_M
     if axis == "mass-friction":
-        return target.mass_kg >= AWAY_MASS_KG and target.friction <= AWAY_FRICTION
+        return target.mass_kg / target.friction >= AWAY_LOAD_KG
     if axis == "distractors":
         others = (scene.sigma.poses[role].xy for role in DISTRACTORS[: scene.tau.distractors])
         return any(math.dist(pose.xy, xy) <= AWAY_NEAR_M for xy in others)

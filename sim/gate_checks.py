@@ -23,6 +23,8 @@ from coda.sim.wording import ambiguous_roles, phrase, unnamed_roles
 
 GRASP_WIDTH_M = 0.072
 """Widest target that the gripper (0.08 m) takes with some room [m]."""
+GRIP_LOAD_KG = 2.5
+"""Largest mass over friction coefficient that the gripper's force holds while it moves [kg]."""
 MIN_GAP_M = 0.008
 """Least gap between the footprints of two objects [m]."""
 
@@ -90,6 +92,14 @@ def check_factors(scene: Scene) -> Iterator[Finding]:
             f"{target.asset} at scale {target.scale:.3g} is {width:.3f} m wide",
             f"at most {GRASP_WIDTH_M} m", "make the target smaller",
             "alpha.target.asset",
+        )  # fmt: skip
+    load = target.mass_kg / target.friction
+    if not load <= GRIP_LOAD_KG:
+        yield _finding(
+            "too-heavy", "alpha.target.mass_kg",
+            f"{target.mass_kg:.3g} kg at friction {target.friction:.3g} is {load:.2f} kg",
+            f"mass over friction at most {GRIP_LOAD_KG} kg", "make the target lighter or rougher",
+            "alpha.target.friction",
         )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ GATE_CODES: Mapping[str, str] = MappingProxyType(
         "edit-order": "A relative-to-role edit comes before the edit that moves its role.",
         # semantics and bounded placement of a scene
         "too-wide": "The target is wider than the gripper can close around.",
+        "too-heavy": "The target is too heavy for its friction: it slips out of the gripper.",
         "wrong-role-asset": "The asset cannot play its role.",
         "off-workspace": "An object lies outside the reachable part of the table.",
         "too-close": "Footprints of two objects overlap or nearly touch.",

@@ -7,6 +7,8 @@ python -m coda.sim.make_splits --check    derive them again and compare
 from __future__ import annotations
 
 import argparse
+import contextlib
+import itertools
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -18,7 +20,7 @@ import numpy as np
 from coda.sim.errors import CodaError, SceneError
 from coda.sim.gate import Gate
 from coda.sim.roles import AXES, Axis
-from coda.sim.sampling import sample_where
+from coda.sim.sampling import Rejected, sample_where
 from coda.sim.scene import Scene
 from coda.sim.splits import (
     COMBINED,
@@ -34,6 +36,10 @@ GENERATOR_VERSION = 2
 SEED = 20_240_607
 SCENES_PER_AXIS = 16
 COMBINED_SCENES = 48
+COMBINED_AXES = 3
+"""Axes held out together in a combined scene."""
+TRIPLE_STRIDE = 11
+"""Step through the 35 triples of axes; coprime to 35, so that every triple has its turn."""
 IN_SCENES = 64
 MAX_ATTEMPTS = 40
 """Draws of one slot that the gate may reject before the maker gives up."""
@@ -71,24 +77,26 @@ def ood_slots(splits: Splits) -> list[tuple[str, Draw]]:
     slots: list[tuple[str, Draw]] = []
     for axis in AXES:
         slots += [(axis, draw((axis,)))] * SCENES_PER_AXIS
-    without_asset = tuple(axis for axis in AXES if axis != "asset")
+    triples = list(itertools.combinations(AXES, COMBINED_AXES))
     for slot in range(COMBINED_SCENES):
-        slots.append((COMBINED, draw(AXES if slot % 3 == 0 else without_asset)))
+        slots.append((COMBINED, draw(triples[slot * TRIPLE_STRIDE % len(triples)])))
     return slots
 
 
 def _fill(slots: Sequence[tuple[str, Draw]], file_index: int, gate: Gate) -> list[Scene]:
-    """Draw every slot until the gate accepts it; slot and attempt fix the random stream."""
+    """Draw every slot until the gate accepts a scene; slot and attempt fix the random stream."""
     done: dict[int, Scene] = {}
     for attempt in range(MAX_ATTEMPTS):
         todo = [slot for slot in range(len(slots)) if slot not in done]
         if not todo:
             return [done[slot] for slot in range(len(slots))]
-        drawn = [
-            slots[slot][1](np.random.default_rng([SEED, file_index, slot, attempt]))
-            for slot in todo
-        ]
-        for slot, report in zip(todo, gate.check(drawn), strict=True):
+        drawn: dict[int, Scene] = {}
+        for slot in todo:
+            rng = np.random.default_rng([SEED, file_index, slot, attempt])
+            with contextlib.suppress(Rejected):
+                drawn[slot] = slots[slot][1](rng)
+        reports = gate.check(list(drawn.values()))
+        for slot, report in zip(drawn, reports, strict=True):
             if report.accepted and report.scene is not None:
                 done[slot] = report.scene
     missing = sorted({slots[slot][0] for slot in range(len(slots)) if slot not in done})

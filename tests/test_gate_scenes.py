@@ -104,6 +104,7 @@ def test_a_scene_built_without_validation_is_validated(value: Any) -> None:
          "unknown-family"),
         (with_terms(PredicateTerm(name="on", reference="distractor-1")), "role-absent"),
         (edited(alpha__target__asset="can", alpha__target__scale=1.5), "too-wide"),
+        (edited(alpha__target__mass_kg=1.0, alpha__target__friction=0.3), "too-heavy"),
         (edited(sigma__receptacle__xy=(0.48, -0.04)), "too-close"),
         (with_instruction("pick up the thing"), "instruction"),
         (edited(tau__distractors=1, alpha__distractor_1__asset="block",
@@ -128,9 +129,9 @@ def test_values_outside_their_range_name_the_factor() -> None:
 
 
 def test_the_guard_is_part_of_the_gate() -> None:
-    bread = edited(alpha__target__asset="bread")
-    assert codes(bread, Gate(Splits())) == ["held-out"]
-    assert codes(bread) == []
+    milk = edited(alpha__target__asset="milk")
+    assert codes(milk, Gate(Splits())) == ["held-out"]
+    assert codes(milk) == []
 
 
 @pytest.mark.parametrize(

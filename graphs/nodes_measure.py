@@ -27,7 +27,8 @@ def measure(work: Work, state: RoundState) -> RoundUpdate:
         work.step(i, len(trained) + len(stale), f"probes of {mode.mode_id}")
         first = _baseline(work, mode, before, band) if i < len(trained) else None
         progress = _probe_after(work, mode.mode_id, after, band, first)
-        if progress is not None and progress.value <= 0.0:
+        resting = work.deps.modes.require(mode.mode_id).status in ("mastered", "parked")
+        if progress is not None and progress.value <= 0.0 and not resting:
             refine.append(mode.mode_id)
     measure_sets(work, after)
     work.deps.vectors.reconcile(work.deps.db)

@@ -19,6 +19,7 @@ from coda.memory.rows import (
     DiagnosisRow,
     DirectiveRow,
     EpisodeRow,
+    ModeVersionRow,
     NodeRunRow,
     ProgressRow,
     ProposalRow,
@@ -135,6 +136,37 @@ def test_the_result_file_reads_back_and_a_finished_run_is_not_run_again(done: Do
     assert resume(done.result.run_dir) == done.result
     assert done.db.count(NodeRunRow) == before
     assert done.result.report.is_file()
+
+
+@pytest.mark.slow
+def test_modes_are_made_parked_by_a_person_and_taken_over_by_another_run(tmp_path: Path) -> None:
+    def listen(event: RunEvent) -> None:
+        if event.kind == "node-started" and (event.round, event.node) == (1, "measure"):
+            park = {"kind": "mode-status", "mode_id": "m001", "change": "park", "reason": "later"}
+            with RunDb(tmp_path / "a" / "run.db") as db:
+                db.direct("park mode 1", park)
+
+    config = make_config(
+        "debug", overrides=["switches.controls=off"], name="a", runs_dir=str(tmp_path)
+    )
+    result = run(config, on_event=listen)
+    with RunDb(result.run_dir / "run.db", read_only=True) as db:
+        modes = {row.mode_id: row.mode for row in db.rows(ModeVersionRow)}
+        trained = [row.label for row in db.rows(ProgressRow, split="probe", round_=2)]
+    parked = modes["m001"]
+    assert (parked.status, parked.pinned_by, parked.reason) == ("parked", "d001", "later")
+    assert "m001" not in trained
+    assert all(mode.phi is not None and mode.phi_version >= 1 for mode in modes.values())
+    assert all(len(mode.probe_history) >= 2 for mode in modes.values())
+    heir = run(
+        make_config(
+            "debug", name="b", runs_dir=str(tmp_path), rounds=0, import_memory=str(tmp_path / "a")
+        )
+    )
+    assert sum(heir.modes.values()) == len(modes)
+    with RunDb(heir.run_dir / "run.db", read_only=True) as db:
+        assert db.rows(ModeVersionRow)[0].mode.lineage == ("a:m001",)
+        assert db.rows(DecisionRow, kind="import-memory")
 
 
 def test_an_exhausted_budget_stops_the_run_before_the_call(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from coda.graphs.result import RunResult
 from coda.graphs.runner import resume, run
 from coda.graphs.state import NODES
 from coda.memory.rows import (
+    AgentCallRow,
+    ControlTestRow,
     DecisionRow,
     DiagnosisRow,
     DirectiveRow,
@@ -107,6 +109,24 @@ def test_a_directive_of_another_process_changes_the_next_round(done: Done) -> No
     axes = {row.axis for row in done.db.rows(EpisodeRow, node_key="r02:rollout")}
     assert "size" not in axes
     assert len(done.db.rows(EpisodeRow, node_key="r02:rollout")) <= 4
+
+
+def test_nothing_of_the_evaluation_reaches_a_plan(done: Done) -> None:
+    calls = done.db.rows(AgentCallRow, task="plan-round")
+    assert len(calls) == 2
+    for call in calls:
+        assert "ood" not in json.dumps(call.messages[-1]).lower()
+        assert '"in"' not in json.dumps(call.messages[-1])
+
+
+def test_every_row_of_an_agents_making_names_its_call(done: Done) -> None:
+    calls = {row.call_id: row for row in done.db.rows(AgentCallRow)}
+    for proposal in done.db.rows(ProposalRow):
+        assert calls[str(proposal.call_id)].role == "scene-builder"
+    for diagnosis in done.db.rows(DiagnosisRow):
+        assert calls[str(diagnosis.call_id)].role == "critic"
+    for test in done.db.rows(ControlTestRow):
+        assert calls[str(test.call_id)].role == "refuter"
 
 
 def test_proposals_are_counted(done: Done) -> None:

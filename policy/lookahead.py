@@ -33,10 +33,13 @@ class LookaheadConfig:
     """Chunks of the policy among the candidates: its mode and samples; 0 without a policy."""
     servo_candidates: int = 8
     """Chunks that servo towards the stage's target points."""
-    prefer_clean: float = 0.01
-    """Gain in potential that a noisy candidate must show over a clean one."""
-    prefer_policy: float = 0.0
-    """Gain in potential that any other candidate must show over the policy's mode."""
+    noisy_handicap: float = 0.03
+    """Gain in potential that a noisy motion must show over a clean one: labels that are a clear
+    function of the state distil, mixtures of near-equal choices do not."""
+    policy_handicap: float = 0.03
+    """The same for the policy's own chunks."""
+    order_handicap: float = 0.004
+    """The same per place in the stage's list of clean motions: ties fall the same way."""
     policy_share: float = 0.3
     """Probability that an episode's chunk executes the policy's own sample."""
     stall_chunks: int = 4
@@ -191,11 +194,13 @@ class _Search:
 
     def _choose(self, score: Array, stage: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Best candidate of each state (B,), with preference for clean motions."""
-        handicap = np.zeros_like(score)
-        servo_index = np.arange(self._config.servo_candidates)[None, :]
-        noisy = servo_index >= self._servo.clean[stage][:, None]
-        handicap[:, self._own :] = self._config.prefer_policy + self._config.prefer_clean * noisy
-        handicap[:, 1 : self._own] = self._config.prefer_policy + self._config.prefer_clean
+        config = self._config
+        place = np.arange(config.servo_candidates)[None, :]
+        noisy = place >= self._servo.clean[stage][:, None]
+        handicap = np.full_like(score, config.policy_handicap)
+        handicap[:, self._own :] = np.where(
+            noisy, config.noisy_handicap, config.order_handicap * place
+        )
         return np.asarray(np.argmax(score - handicap, axis=1))
 
     def _labels(

@@ -25,6 +25,8 @@ Array = npt.NDArray[np.float64]
 TEXT_DIM = 384
 """Length E of a sentence embedding."""
 N_DISTRACTORS = 3
+FINE_M = 0.02
+"""Scale of the fine offsets [m]."""
 
 _TARGET = role_index("target")
 _RECEPTACLE = role_index("receptacle")
@@ -47,6 +49,7 @@ FEATURES: tuple[tuple[str, int, float], ...] = (
     ("target present", 1, 0.5),
     ("target from gripper", 3, 0.05),
     ("target from command", 3, 0.05),
+    ("target from command, fine", 3, 0.3),
     ("target grasp yaw", 2, 0.2),
     ("target grasp yaw from command", 1, 0.2),
     ("target half size", 3, 0.01),
@@ -57,6 +60,7 @@ FEATURES: tuple[tuple[str, int, float], ...] = (
     ("receptacle present", 1, 0.5),
     ("receptacle from gripper", 3, 0.1),
     ("receptacle from target", 3, 0.1),
+    ("receptacle from target, fine", 3, 0.3),
     ("receptacle half size", 3, 0.02),
     ("receptacle touches target", 1, 0.3),
     *(
@@ -112,6 +116,11 @@ def _column(value: Array) -> Array:
     return value[:, None]
 
 
+def _fine(offset: Array) -> Array:
+    """Offsets [m] squashed at 2 cm: millimetres near zero count as much as decimetres far off."""
+    return np.asarray(np.tanh(offset / FINE_M))
+
+
 def _distractors(frame: SimFrame) -> list[Array]:
     """Features of the distractors, nearest to the target first; absent ones are zero and last."""
     ids = np.arange(N_ROLES - N_DISTRACTORS, N_ROLES)
@@ -142,6 +151,7 @@ def _target(frame: SimFrame) -> list[Array]:
         _column(frame.present[:, _TARGET]),
         grasp - frame.ee_pos,
         grasp - frame.command_pos,
+        _fine(grasp - frame.command_pos),
         np.stack([np.sin(error), np.cos(error)], 1),
         _column(np.sin(command_error)),
         frame.half_size[:, _TARGET],
@@ -169,6 +179,7 @@ def observe_vector(frame: SimFrame) -> npt.NDArray[np.float32]:
         here,
         here * (receptacle - frame.ee_pos),
         here * (receptacle - frame.pos[:, _TARGET]),
+        here * _fine(receptacle - frame.pos[:, _TARGET]),
         here * frame.half_size[:, _RECEPTACLE],
         _column(frame.touch_receptacle[:, _TARGET]),
         *_distractors(frame),

@@ -68,6 +68,7 @@ def mode_card(facts: RunFacts, mode: Mode) -> Html:
         *_pair("Why this status", f"{mode.reason or 'not stated'}{pinned}"),
         *_pair("Probe success", Html(sparkline(probes))),
         *_pair("Last probe", probes[-1].text if probes else "not probed"),
+        *(_pair("Comes from", " → ".join(mode.lineage)) if mode.lineage else ()),
     )
     evidence = [
         _evidence(facts, facts.diagnosis[name], said=mode.explanation)

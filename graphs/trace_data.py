@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, get_args
 
 from coda.graphs.facts import RunFacts, link_ids
@@ -195,13 +196,17 @@ def full_call_json(facts: RunFacts, call_id: str) -> dict[str, Any]:
     """One agent call in full: prompt, answer, tool calls, and what its links point to.
 
     Raises:
-        UnknownName: No such call; names the nearest.
+        CodaError: No such call; names the nearest.
     """
     call = facts.call.get(call_id)
     if call is None:
         if not facts.calls:
             raise CodaError(f"no agent call {call_id!r}: this run has recorded none yet.")
-        raise UnknownName("agent call", call_id, facts.call)
+        near = ", ".join(get_close_matches(call_id, facts.call, n=3, cutoff=0.0))
+        raise CodaError(
+            f"no agent call named {call_id!r}. Nearest of {len(facts.call)}: {near}; "
+            "'coda trace' shows them all."
+        )
     whole = call_json(facts, call)
     whole["messages"] = [dict(message) for message in call.messages]
     whole["prompt_sha"] = call.prompt_sha

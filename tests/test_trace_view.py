@@ -15,7 +15,7 @@ from coda.graphs.runfolder import RunError
 from coda.graphs.trace_data import TRACE_SCHEMA, Filters, trace_json
 from coda.graphs.trace_view import show, visible
 from coda.memory.rundb import RunDb
-from coda.sim.errors import CodaError, UnknownName
+from coda.sim.errors import CodaError
 
 
 def _printed(run: Path, **options: Any) -> str:
@@ -100,7 +100,9 @@ def test_one_call_in_full(sample_run: Path) -> None:
 
 
 def test_an_unknown_call_names_the_nearest(sample_run: Path) -> None:
-    with pytest.raises(UnknownName, match=r"no agent call named 'r01:diagnos#000'. Did you mean"):
+    with pytest.raises(
+        CodaError, match=r"no agent call named 'r01:diagnos#000'. Nearest of 6: r01:d"
+    ):
         show(sample_run, call="r01:diagnos#000")
 
 

@@ -52,7 +52,7 @@ NEAR_EDGES = (0.0, 0.09, 0.12, 0.16, math.inf)
 AWAY_M = 0.14
 AWAY_YAW = 0.8
 AWAY_WIDTH_M = 0.055
-AWAY_LOAD_KG = 2.1
+AWAY_LOAD_KG = 2.0
 AWAY_NEAR_M = 0.12
 DIRECTIONS = ("front", "left", "back", "right")
 """Direction of the nearest distractor from the target: +x, +y, -x, -y."""

@@ -23,7 +23,7 @@ from coda.sim.wording import ambiguous_roles, phrase, unnamed_roles
 
 GRASP_WIDTH_M = 0.072
 """Widest target that the gripper (0.08 m) takes with some room [m]."""
-GRIP_LOAD_KG = 2.5
+GRIP_LOAD_KG = 2.3
 """Largest mass over friction coefficient that the gripper's force holds while it moves [kg]."""
 MIN_GAP_M = 0.008
 """Least gap between the footprints of two objects [m]."""

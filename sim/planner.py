@@ -1,4 +1,4 @@
-"""A closed-loop scripted planner for pick-place, from privileged state (one rule set, no memory)."""
+"""A closed-loop scripted planner for pick-place, from privileged state, without memory."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from coda.sim.predicates import (
     Bool,
     evaluate,
     grasp_point,
+    grasp_width,
     grasp_yaw_error,
     surface_gap,
     vertical_half,
@@ -20,6 +21,8 @@ from coda.sim.terms import PredicateTerm
 STEP_M = 0.018
 """Fastest commanded motion in one control step [m]."""
 TURN_RAD = 0.12
+HOLD_M = 0.035
+"""Distance from the grasp point within which fingers as wide apart as the target hold it [m]."""
 HOVER_M = 0.06
 """Height above the grasp point from which it descends [m]."""
 CARRY_M = 0.06
@@ -76,6 +79,15 @@ def servo_chunk(
     return actions
 
 
+def _held(frame: SimFrame) -> Bool:
+    """Whether the closed fingers hold the target (B,); a contact may be lost for a moment."""
+    touched = evaluate(PredicateTerm(name="grasped"), frame)[0]
+    width = grasp_width(frame, "target")
+    fits = (frame.gripper_width_m > 0.8 * width) & (frame.gripper_width_m < width + 0.004)
+    near = np.linalg.norm(frame.ee_pos - grasp_point(frame, "target"), axis=1) < HOLD_M
+    return np.asarray((touched | (fits & near)) & (frame.gripper_command > 0))
+
+
 class ScriptedPlanner:
     """Maps states to chunks by rules: hover, descend, close, lift, carry, lower, open, retreat."""
 
@@ -95,7 +107,7 @@ class ScriptedPlanner:
         """Goal point (B, 3), turn (B,) and gripper command (B,) of each state's rule."""
         grip = grasp_point(frame, "target")
         yaw = grasp_yaw_error(frame, "target")
-        held = evaluate(PredicateTerm(name="grasped"), frame)[0] & (frame.gripper_command > 0)
+        held = _held(frame)
         closing = frame.gripper_command > 0
         placed = evaluate(PredicateTerm(name="on", reference="receptacle"), frame)[0]
         off = frame.pos[:, _R] - frame.pos[:, _T]

@@ -129,9 +129,9 @@ def test_values_outside_their_range_name_the_factor() -> None:
 
 
 def test_the_guard_is_part_of_the_gate() -> None:
-    milk = edited(alpha__target__asset="milk")
-    assert codes(milk, Gate(Splits())) == ["held-out"]
-    assert codes(milk) == []
+    cereal = edited(alpha__target__asset="cereal")
+    assert codes(cereal, Gate(Splits())) == ["held-out"]
+    assert codes(cereal) == []
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_redrawing_one_factor_leaves_the_others_as_they_were() -> None:
 
 def test_a_program_fixed_in_a_held_out_cell_is_rejected_with_its_path() -> None:
     with pytest.raises(Rejected, match="held-out") as caught:
-        sample_scene(program(alpha__target__asset=Fixed(value="milk")), rng(), guard=SPLITS)
+        sample_scene(program(alpha__target__asset=Fixed(value="cereal")), rng(), guard=SPLITS)
     assert [issue.path for issue in caught.value.issues] == ["alpha.target.asset"]
 
 

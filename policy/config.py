@@ -28,7 +28,7 @@ class _Config(BaseModel):
 class PolicyConfig(_Config):
     """Shape of the flow chunk policy."""
 
-    width: Positive = 384
+    width: Positive = 256
     """Hidden units."""
     encoder_blocks: Count = 0
     """Residual blocks that see the observation only: run once per state, not per sample."""

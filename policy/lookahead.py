@@ -119,9 +119,7 @@ class _Search:
         self._config, self._rng = config, rng
         self._generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
         self._own = config.policy_candidates if policy is not None else 0
-        self._servo = ServoCandidates(
-            potential, config.servo_candidates, noise_m=config.noise_m
-        )
+        self._servo = ServoCandidates(potential, config.servo_candidates, noise_m=config.noise_m)
         self._count = self._own + config.servo_candidates
         self._sim = BatchSim(scenes, threads=threads)
         self._branches = self._sim.branch(self._count)

@@ -53,7 +53,11 @@ class Snapshot:
     """Full state of every scene of a batch; `restore` continues bit-identically."""
 
     physics: tuple[Array, ...]
-    control: dict[str, Array]
+    """MuJoCo's integration state of every scene."""
+    q_cmd: Array
+    """Commanded joint angles (B, 7) [rad]."""
+    hold: npt.NDArray[np.int64]
+    """Control steps that each verifier has held for, (B,)."""
     frame: Array
     """Packed frames (B, F)."""
 
@@ -99,9 +103,7 @@ class BatchSim:
         if models is None:
             models = self._map_list(lambda i: compile_scene(self.scenes[i]))
         self.models = tuple(models)
-        self._layouts = tuple(
-            layout(m, s) for m, s in zip(self.models, self.scenes, strict=True)
-        )
+        self._layouts = tuple(layout(m, s) for m, s in zip(self.models, self.scenes, strict=True))
         self._datas = tuple(mujoco.MjData(m) for m in self.models)
         self._recorder = Recorder(self.models, self._datas, self._layouts, self.scenes)
         self._ctrl = tuple(d.ctrl for d in self._datas)
@@ -268,8 +270,7 @@ class BatchSim:
             state = np.empty(mujoco.mj_stateSize(model, _STATE))
             mujoco.mj_getState(model, data, state, _STATE)
             physics.append(state)
-        control = {"q_cmd": self._q_cmd.copy(), "hold": self._hold.copy()}
-        return Snapshot(tuple(physics), control, self.frame().pack())
+        return Snapshot(tuple(physics), self._q_cmd.copy(), self._hold.copy(), self.frame().pack())
 
     def restore(self, snapshot: Snapshot, rows: Sequence[int] | None = None) -> SimFrame:
         """Return to a snapshot; scene b takes the snapshot's row ``rows[b]`` (b where None)."""
@@ -278,8 +279,8 @@ class BatchSim:
             raise SimulationError(f"{len(order)} rows for a batch of {self.batch} scenes.")
         for b, row in enumerate(order):
             mujoco.mj_setState(self.models[b], self._datas[b], snapshot.physics[row], _STATE)
-        self._q_cmd[:] = snapshot.control["q_cmd"][order]
-        self._hold[:] = snapshot.control["hold"][order]
+        self._q_cmd[:] = snapshot.q_cmd[order]
+        self._hold[:] = snapshot.hold[order]
         self._recorder.load(SimFrame.unpack(snapshot.frame[order]))
         return self.frame()
 
@@ -289,9 +290,7 @@ class BatchSim:
         Restore it with ``rows = np.repeat(range(B), copies)`` of a snapshot of this batch.
         """
         order = [i for i in range(self.batch) for _ in range(copies)]
-        branched = BatchSim(
-            [self.scenes[i] for i in order], models=[self.models[i] for i in order]
-        )
+        branched = BatchSim([self.scenes[i] for i in order], models=[self.models[i] for i in order])
         branched._pool, branched._threads = self._pool, self._threads
         return branched
 

@@ -78,7 +78,8 @@ class SimFrame:
 
     def pack(self) -> Array:
         """Flatten to (B, F), F = `FRAME_SIZE`."""
-        return np.concatenate([getattr(self, f.name).reshape(self.batch, -1) for f in fields(self)], 1)
+        parts = [getattr(self, f.name).reshape(self.batch, -1) for f in fields(self)]
+        return np.concatenate(parts, axis=1)
 
     @classmethod
     def unpack(cls, packed: npt.NDArray[Any]) -> Self:

@@ -150,9 +150,7 @@ def exp_rot(vec: Array) -> Array:
 def ik_step(q: Array, target_pos: Array, target_rot: Array, *, max_step_rad: float) -> Array:
     """One damped least-squares step from `q` (B, 7) towards the target poses; (B, 7) [rad]."""
     pos, rot, jac = forward(q)
-    error = np.concatenate(
-        (target_pos - pos, rotvec(target_rot @ rot.transpose(0, 2, 1))), axis=1
-    )
+    error = np.concatenate((target_pos - pos, rotvec(target_rot @ rot.transpose(0, 2, 1))), axis=1)
     jac_t = jac.transpose(0, 2, 1)
     gram = jac @ jac_t + (DAMPING**2) * np.eye(6)
     home = NULLSPACE_GAIN * (np.asarray(HOME_Q) - q)

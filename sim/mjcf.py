@@ -1,4 +1,4 @@
-"""MJCF of a scene: robosuite's Panda and objects, a table, and position servos in place of motors."""
+"""MJCF of a scene: robosuite's Panda and objects, a table, position servos in place of motors."""
 
 from __future__ import annotations
 
@@ -185,9 +185,11 @@ def _add_object(
             maxhullvert=str(HULL_VERTICES),
         )
         offset = [-v * attributes.scale for v in asset.center_m]
-        ET.SubElement(body, "geom", type="mesh", mesh=f"{role}_mesh", pos=_fmt(offset), **geom)
+        ET.SubElement(
+            body, "geom", geom | {"type": "mesh", "mesh": f"{role}_mesh", "pos": _fmt(offset)}
+        )
     elif asset.shape == "cylinder":
-        ET.SubElement(body, "geom", type="cylinder", size=_fmt((half[0], half[2])), **geom)
+        ET.SubElement(body, "geom", geom | {"type": "cylinder", "size": _fmt((half[0], half[2]))})
     else:
         if asset.shape == "disc":
             ET.SubElement(
@@ -202,7 +204,7 @@ def _add_object(
                 group="2",
             )
             geom |= {"group": "3", "rgba": "0 0 0 0"}
-        ET.SubElement(body, "geom", type="box", size=_fmt(half), **geom)
+        ET.SubElement(body, "geom", geom | {"type": "box", "size": _fmt(half)})
 
 
 def scene_xml(scene: Scene, *, visual: bool = False) -> str:
@@ -306,7 +308,7 @@ def layout(model: mujoco.MjModel, scene: Scene) -> Layout:
         elif name.startswith(("robot0", "gripper0")):
             kind[g] = KIND_ROBOT
         elif name.endswith("_geom"):
-            kind[g] = ROLES.index(name.removesuffix("_geom"))  # type: ignore[arg-type]
+            kind[g] = ROLES.index(name.removesuffix("_geom"))
     bodies, qpos, qvel = [], [], []
     for role in scene.roles:
         body = model.body(role)

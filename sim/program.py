@@ -1,4 +1,4 @@
-"""Generation programs omega: typed edits with samplers, pure data that a language model can write."""
+"""Generation programs omega: typed edits with samplers, pure data that a model can write."""
 
 from __future__ import annotations
 

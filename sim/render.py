@@ -74,6 +74,9 @@ class SceneRenderer:
         self._option.sitegroup[:] = 0
         self._gl = _context(ensure_gl(), width, height)
         self._scene = mujoco.MjvScene(self.model, 2000)
+        # shadows are five times the rest of a picture's cost in software rendering
+        self._scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = 0
+        self._scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
         self._view = mujoco.MjvCamera()
         self._view.type = mujoco.mjtCamera.mjCAMERA_FIXED
         self._context = mujoco.MjrContext(self.model, mujoco.mjtFontScale.mjFONTSCALE_100)

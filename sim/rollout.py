@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coda.sim.engine import CHUNK, BatchSim
-from coda.sim.frame import Array
-from coda.sim.frame import SimFrame as SimFrame
+from coda.sim.frame import Array, SimFrame
 from coda.sim.predicates import Bool
 from coda.sim.scene import Scene
 

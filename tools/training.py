@@ -162,9 +162,7 @@ def seed_policy(
 def combine(programs: Sequence[GenerationProgram]) -> GenerationProgram:
     """One program with the edits of all; of two edits of one path, the first one's stays."""
     edits = {edit.path: edit for program in reversed(programs) for edit in program.edits}
-    ordered = [
-        edit for program in programs for edit in program.edits if edits[edit.path] is edit
-    ]
+    ordered = [edit for program in programs for edit in program.edits if edits[edit.path] is edit]
     return GenerationProgram(
         name="+".join(program.name for program in programs)[:80],
         family=programs[0].family,
@@ -201,9 +199,7 @@ def training_scenes(
             others = rng.permutation([i for i in range(len(targets)) if i != first])
             chosen += others[: int(rng.integers(1, len(others) + 1))].tolist()
         try:
-            scene = sample_scene(
-                combine([targets[i].program for i in chosen]), rng, guard=splits
-            )
+            scene = sample_scene(combine([targets[i].program for i in chosen]), rng, guard=splits)
         except Rejected:
             continue
         scenes.append(scene)
@@ -333,9 +329,7 @@ def _search_target(
     for start in range(0, len(scenes), BATCH):
         part = scenes[start : start + BATCH]
         rows = embed(text, part)
-        result = search(
-            part, target.potential, policy, rows, config, rng=rng, threads=threads
-        )
+        result = search(part, target.potential, policy, rows, config, rng=rng, threads=threads)
         labels += _store(result, rows, replay, round_index)
         solved += int(result.success.sum())
         steps += result.simulated_steps

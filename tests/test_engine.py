@@ -1,0 +1,120 @@
+"""The engine: bit-identical results, exact snapshots, clocks, crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from coda.sim.engine import CHUNK, CONTROL_HZ, SUBSTEPS, BatchSim
+from coda.sim.errors import SimulationError
+from coda.sim.families import family
+from coda.sim.mjcf import PHYSICS_DT_S
+from coda.sim.planner import ScriptedPlanner
+from coda.sim.rollout import run_episodes
+from coda.sim.sampling import sample_scene
+from coda.sim.scene import Scene
+from coda.sim.splits import Splits
+
+SCENES = [sample_scene(Splits().wide_program(), np.random.default_rng(s)) for s in range(6)]
+
+
+def trajectory(scenes: Sequence[Scene], threads: int) -> list[bytes]:
+    """Packed frames of planner rollouts, as bytes."""
+    sim = BatchSim(scenes, threads=threads)
+    episodes = run_episodes(sim, ScriptedPlanner(), max_steps=64)
+    sim.close()
+    return [episode.frames.tobytes() for episode in episodes]
+
+
+def test_the_clocks_divide_exactly() -> None:
+    assert pytest.approx(1.0, abs=1e-12) == SUBSTEPS * CONTROL_HZ * PHYSICS_DT_S
+
+
+def test_results_do_not_depend_on_the_number_of_threads() -> None:
+    assert trajectory(SCENES, 1) == trajectory(SCENES, 3)
+
+
+def test_results_do_not_depend_on_the_batch() -> None:
+    together = trajectory(SCENES, 1)
+    apart = [trajectory([scene], 1)[0] for scene in SCENES]
+    assert together == apart
+    assert trajectory(SCENES[::-1], 2) == together[::-1]
+
+
+def test_a_restored_snapshot_in_the_middle_of_a_grasp_goes_on_bit_identically() -> None:
+    sim = BatchSim(SCENES[:3])
+    planner = ScriptedPlanner()
+    frame = sim.reset()
+    everyone = np.ones(3, dtype=np.bool_)
+    for _ in range(5):  # into the grasp
+        frame = sim.step_chunk(planner(frame, everyone)).frame
+    assert (frame.gripper_command > 0).any()
+    snapshot = sim.snapshot()
+    chunk = planner(frame, everyone)
+    first = sim.step_chunk(chunk).frame.pack()
+    sim.step_chunk(-chunk)  # somewhere else
+    sim.restore(snapshot)
+    assert np.array_equal(sim.frame().pack(), frame.pack())
+    again = sim.step_chunk(chunk).frame.pack()
+    assert first.tobytes() == again.tobytes()
+
+
+def test_branches_equal_the_trunk() -> None:
+    sim = BatchSim(SCENES[:2])
+    frame = sim.reset()
+    chunk = ScriptedPlanner()(frame, np.ones(2, dtype=np.bool_))
+    snapshot = sim.snapshot()
+    branches = sim.branch(3)
+    branches.restore(snapshot, [0, 0, 0, 1, 1, 1])
+    many = branches.step_chunk(np.repeat(chunk, 3, axis=0)).frame.pack()
+    trunk = sim.step_chunk(chunk).frame.pack()
+    assert np.array_equal(many, np.repeat(trunk, 3, axis=0))
+
+
+def test_a_non_finite_state_is_a_crash_and_not_a_failure() -> None:
+    sim = BatchSim(SCENES[:2])
+    sim.reset()
+    sim.data(0).qvel[0] = np.nan
+    result = sim.step_chunk(np.zeros((2, CHUNK, 7)))
+    assert result.crashed.tolist() == [True, False]
+    assert result.steps.tolist() == [1, CHUNK]
+
+
+def test_inactive_scenes_stand_still() -> None:
+    sim = BatchSim(SCENES[:2])
+    before = sim.reset().pack()
+    actions = np.full((2, CHUNK, 7), 0.3)
+    result = sim.step_chunk(actions, np.array([True, False]))
+    assert result.steps.tolist() == [CHUNK, 0]
+    assert np.array_equal(result.frame.pack()[1], before[1])
+    assert not np.array_equal(result.frame.pack()[0], before[0])
+
+
+@pytest.mark.parametrize("shape", [(1, CHUNK, 7), (2, CHUNK, 6), (2, 7)])
+def test_actions_of_a_wrong_shape_are_refused(shape: tuple[int, ...]) -> None:
+    sim = BatchSim(SCENES[:2])
+    with pytest.raises(SimulationError, match=r"actions have shape .* expected \(2, H, 7\)"):
+        sim.step_chunk(np.zeros(shape))
+
+
+def test_the_controller_reaches_its_command() -> None:
+    sim = BatchSim([family("pick-place").seed])
+    sim.reset()
+    move = np.zeros((1, CHUNK, 7))
+    move[0, :, 0], move[0, :, 1], move[0, :, 6] = 0.2, 0.25, -1.0
+    sim.step_chunk(move)
+    still = np.zeros((1, CHUNK, 7))
+    still[0, :, 6] = -1.0
+    for _ in range(3):
+        frame = sim.step_chunk(still).frame
+    assert np.linalg.norm(frame.ee_pos - frame.command_pos) < 0.003
+    turn = frame.ee_rot[0] @ frame.command_rot[0].T
+    assert np.rad2deg(np.arccos(np.clip((np.trace(turn) - 1) / 2, -1, 1))) < 1.0
+
+
+def test_the_planner_solves_its_scenes() -> None:
+    scenes = [sample_scene(Splits().seed_program(), np.random.default_rng(s)) for s in range(16)]
+    episodes = run_episodes(BatchSim(scenes), ScriptedPlanner())
+    assert sum(episode.success for episode in episodes) >= 15

@@ -1,0 +1,102 @@
+"""Lookahead search and the training tools, on small real runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from coda.policy.config import DEBUG_POLICY, LearnerConfig
+from coda.policy.lookahead import LookaheadConfig, search
+from coda.policy.observation import TEXT_DIM
+from coda.policy.potential import Potential, base_program
+from coda.policy.text import TextEncoder
+from coda.sim.roles import AXES
+from coda.sim.sampling import sample_scene
+from coda.sim.splits import Splits
+from coda.tools.training import (
+    RoundBudget,
+    Target,
+    combine,
+    seed_policy,
+    train_round,
+    training_scenes,
+)
+
+SPLITS = Splits()
+BASE = Potential(base_program("pick-place"))
+
+
+def targets() -> list[Target]:
+    """One target for each axis."""
+    return [Target(label=a, program=SPLITS.program([a]), potential=BASE) for a in AXES]
+
+
+def test_search_by_the_potential_alone_solves_wide_scenes() -> None:
+    rng = np.random.default_rng(0)
+    scenes = [sample_scene(SPLITS.program(["position", "goal"]), rng) for _ in range(12)]
+    text = np.zeros((12, TEXT_DIM), np.float32)
+    found = search(scenes, BASE, None, text, LookaheadConfig(), rng=rng)
+    assert found.success.sum() >= 9
+    assert found.simulated_steps > 0
+    gains = [label.gain for label in found.labels]
+    assert np.mean(gains) > 0.05
+    again = search(
+        scenes, BASE, None, text, LookaheadConfig(), rng=np.random.default_rng(1), threads=2
+    )
+    once = search(scenes, BASE, None, text, LookaheadConfig(), rng=np.random.default_rng(1))
+    assert [x.action.tobytes() for x in again.labels] == [x.action.tobytes() for x in once.labels]
+
+
+def test_training_scenes_never_lie_in_held_out_cells() -> None:
+    rng = np.random.default_rng(0)
+    scenes, owners = training_scenes(targets(), 40, SPLITS, compose=1.0, rng=rng)
+    assert len(scenes) == len(owners) == 40
+    assert not any(SPLITS.held_out(scene) for scene in scenes)
+    assert len(set(owners)) > 3
+
+
+def test_combined_programs_keep_every_path_once() -> None:
+    both = combine([SPLITS.program(["position"]), SPLITS.program(["yaw"])])
+    paths = [edit.path for edit in both.edits]
+    assert len(paths) == len(set(paths))
+    assert {"sigma.target.xy", "sigma.target.yaw"} <= set(paths)
+
+
+def run_once(threads: int) -> tuple[bytes, int]:
+    """Seed and train a tiny policy; its weights and the replay's length."""
+    torch.set_num_threads(1)
+    text = TextEncoder()
+    seeded = seed_policy(
+        SPLITS.seed_program(),
+        text,
+        demonstrations=4,
+        updates=20,
+        seed=3,
+        threads=threads,
+        shape=DEBUG_POLICY,
+    )
+    result = train_round(
+        seeded.policy,
+        None,
+        seeded.replay,
+        targets(),
+        RoundBudget(episodes=4, candidates=4, updates=8),
+        text=text,
+        splits=SPLITS,
+        base=BASE,
+        round_index=1,
+        seed=5,
+        threads=threads,
+        learner=LearnerConfig(cycles=1, critic_warmup=2, critic_updates=2, candidates=2),
+    )
+    assert result.report is not None
+    assert result.simulated_steps > 0
+    assert sum(s.episodes for s in result.searches) == 4
+    state = b"".join(x.numpy().tobytes() for x in result.policy.state_dict().values())
+    return state, len(seeded.replay)
+
+
+@pytest.mark.slow
+def test_a_round_is_the_same_on_any_number_of_threads() -> None:
+    assert run_once(1) == run_once(2)

@@ -31,6 +31,7 @@ SEED_GOAL_M = (0.48, 0.14)
 """Centre of the seed range of the receptacle's position [m]."""
 SEED_MASS_KG = 0.12
 SEED_YAW = 0.10
+"""Half width of the yaw cell around the seed range [rad]."""
 SEED_SCALE = (0.97, 1.03)
 YAW_CELLS_A_SIDE = 8
 
@@ -50,10 +51,17 @@ FRICTION_EDGES = (0.20, 0.40, 0.60, 0.95, 1.05, 1.25, 1.50)
 NEAR_EDGES = (0.0, 0.09, 0.12, 0.16, math.inf)
 """Bands of the nearest distractor's centre distance to the target [m]."""
 AWAY_M = 0.14
+"""Least distance from the centre of the seed range, of target or receptacle [m]."""
 AWAY_YAW = 0.8
+"""Least turn of an oblong target [rad]."""
 AWAY_WIDTH_M = 0.055
+"""Least width between the fingers, which open to 0.08 m [m]."""
 AWAY_LOAD_KG = 2.0
+"""Least mass over friction coefficient [kg]; the gate's limit is `gate_checks.GRIP_LOAD_KG`."""
 AWAY_NEAR_M = 0.12
+"""Largest distance of the nearest distractor to the target, centre to centre [m]."""
+AWAY_DISTRACTORS = 2
+"""Fewest distractors."""
 DIRECTIONS = ("front", "left", "back", "right")
 """Direction of the nearest distractor from the target: +x, +y, -x, -y."""
 
@@ -121,7 +129,8 @@ def away(axis: Axis, scene: Scene) -> bool:
     - size: at least `AWAY_WIDTH_M` wide between the fingers (small objects are no harder);
     - mass-friction: a mass over friction of at least `AWAY_LOAD_KG`: heavy and slippery, close to
       what the gripper can hold;
-    - distractors: one whose centre is within `AWAY_NEAR_M` of the target's;
+    - distractors: two or more, the nearest within `AWAY_NEAR_M` of the target, centre to centre
+      (one alone is hardly harder than none);
     - asset: any but the seed's.
     """
     target, pose = scene.alpha.objects["target"], scene.sigma.poses["target"]
@@ -138,8 +147,9 @@ def away(axis: Axis, scene: Scene) -> bool:
     if axis == "mass-friction":
         return target.mass_kg / target.friction >= AWAY_LOAD_KG
     if axis == "distractors":
-        others = (scene.sigma.poses[role].xy for role in DISTRACTORS[: scene.tau.distractors])
-        return any(math.dist(pose.xy, xy) <= AWAY_NEAR_M for xy in others)
+        others = [scene.sigma.poses[role].xy for role in DISTRACTORS[: scene.tau.distractors]]
+        near = any(math.dist(pose.xy, xy) <= AWAY_NEAR_M for xy in others)
+        return near and len(others) >= AWAY_DISTRACTORS
     return target.asset != SEED_CELLS["asset"]
 
 

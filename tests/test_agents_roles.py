@@ -179,7 +179,7 @@ def test_controls_that_test_nothing_are_refused(
     values: dict[str, Any] = {
         "sigma.target.xy": [0.48, -0.1],
         "sigma.receptacle.xy": [0.48, 0.14],
-        "alpha.target.asset": "cube",
+        "alpha.target.asset": "block",
     }
 
     def edit(path: str) -> dict[str, Any]:

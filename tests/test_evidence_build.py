@@ -19,7 +19,7 @@ from coda.sim.errors import UnknownName
 from coda.sim.families import family
 from coda.sim.frame import SimFrame
 from coda.sim.planner import ScriptedPlanner
-from coda.sim.program import Fixed, GenerationProgram
+from coda.sim.program import Edit, Fixed, GenerationProgram, Uniform
 from coda.sim.rollout import EpisodeData, Outcome, run_episodes
 from coda.sim.sampling import sample_scene
 from coda.sim.splits import Splits
@@ -48,7 +48,16 @@ class World:
 @pytest.fixture(scope="module")
 def world() -> World:
     splits = Splits()
-    program = splits.program(["yaw"])
+    wide = splits.program(["yaw"])
+    turned = Uniform(low=-0.7, high=0.7)  # some of it is small enough to do without turning
+    program = wide.model_copy(
+        update={
+            "edits": tuple(
+                Edit(path=edit.path, sampler=turned) if edit.path == "sigma.target.yaw" else edit
+                for edit in wide.edits
+            )
+        }
+    )
     rng = np.random.default_rng(0)
     sim = BatchSim([sample_scene(program, rng, guard=splits) for _ in range(8)])
     planner = ScriptedPlanner()

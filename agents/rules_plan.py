@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 MOST_MODES = 4
 """Modes that one round works on at most."""
-MOST_AXES = 4
+MOST_AXES = 7
 """Axes that one round explores at most."""
+SHARES = {"none": 0.0, "quarter": 0.25, "half": 0.5, "all": 1.0}
+"""Part of the round's programs that explore, one axis each."""
 LIVE = ("candidate", "validated", "training", "retained", "mastered")
 """Statuses whose modes may be worked on; parked modes rest."""
 
@@ -18,12 +21,13 @@ def plan_round(facts: dict[str, Any]) -> dict[str, Any]:
     modes = _ranked_modes(facts)
     axes = _ranked_axes(facts)
     focus = [] if stop else [mode["mode_id"] for mode in modes[:MOST_MODES]]
-    explore = [] if stop else axes[:MOST_AXES]
+    explore = [] if stop else axes
     share = _share(focus, explore, facts)
     if share == "none":
         explore = []
     if share == "all":
         focus = []
+    explore = explore[: math.ceil(SHARES[share] * facts["programs"])]
     return {
         "decision": "stop" if stop else "continue",
         "focus_modes": focus,

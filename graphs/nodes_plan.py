@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 from coda.agents import curriculum
 from coda.agents.actions import ModeChange, NewMode
@@ -15,7 +14,7 @@ from coda.agents.record import NoAnswer
 from coda.agents.rules_plan import plan_round as plan_by_rule
 from coda.agents.schemas import PlanAnswer
 from coda.graphs.plan_facts import gather, steering_in_force
-from coda.graphs.state import RoundState, RoundUpdate, Settings, Slot
+from coda.graphs.state import Magnitude, RoundState, RoundUpdate, Settings, Slot
 from coda.graphs.work import Work
 from coda.memory.records import ModeStatus
 from coda.sim.roles import AXES, Axis
@@ -80,22 +79,14 @@ def lay_out(
     slots: list[Slot] = []
     for i in range(explore):
         axis = axes[i % len(axes)]
-        last = seen.get(axis)
-        slots.append(_slot(work, len(slots), "explore", axis, None, last, facts.band))
+        again = any(slot["axis"] == axis for slot in slots)
+        far = magnitude_of(seen.get(axis), facts.band, again=again)
+        slots.append(_slot(work, len(slots), axis, None, seen.get(axis), far))
     shares = apportion([mode.weight for mode in focus], total - explore)
     for mode, share in zip(focus, shares, strict=True):
+        far = magnitude_of(mode.last_success, facts.band, again=False)
         for _ in range(share):
-            slots.append(
-                _slot(
-                    work,
-                    len(slots),
-                    "focus",
-                    mode.axis,
-                    mode.mode_id,
-                    mode.last_success,
-                    facts.band,
-                )
-            )
+            slots.append(_slot(work, len(slots), mode.axis, mode.mode_id, mode.last_success, far))
     return slots
 
 
@@ -108,26 +99,31 @@ def apportion(weights: Sequence[float], seats: int) -> list[int]:
     return given
 
 
+def magnitude_of(last: float | None, band: tuple[float, float], *, again: bool) -> Magnitude:
+    """How far exploration goes: wide at first and where it succeeds, closer where nothing does.
+
+    `again`: another program of the round explores the same axis; it looks at another distance.
+    """
+    low, high = band
+    chosen: Magnitude = "medium"
+    if last is None or last > high - (high - low) / 4:
+        chosen = "large"
+    elif last < low:
+        chosen = "small"
+    if not again:
+        return chosen
+    return "large" if chosen == "medium" else "medium"
+
+
 def _slot(
-    work: Work,
-    index: int,
-    kind: Literal["explore", "focus"],
-    axis: Axis,
-    mode_id: str | None,
-    last: float | None,
-    band: tuple[float, float],
+    work: Work, index: int, axis: Axis, mode_id: str | None, last: float | None, far: Magnitude
 ) -> Slot:
-    magnitude: Literal["small", "medium", "large"] = "medium"
-    if last is not None and last < band[0]:
-        magnitude = "small"
-    elif last is not None and last > band[1]:
-        magnitude = "large"
     return Slot(
         slot_id=f"r{work.round:02d}:p{index + 1:02d}",
-        kind=kind,
+        kind="explore" if mode_id is None else "focus",
         mode_id=mode_id,
         axis=axis,
-        magnitude=magnitude,
+        magnitude=far,
         last_success=last,
     )
 

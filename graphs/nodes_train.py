@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from coda.graphs.artifacts import BuiltProgram, built_path, load_built, rollouts_path
+from coda.graphs.artifacts import BuiltProgram
 from coda.graphs.measuring import measure_sets
+from coda.graphs.nodes_diagnose import FailureGroup
 from coda.graphs.plan_facts import mode_facts
 from coda.graphs.state import RoundState, RoundUpdate
 from coda.graphs.work import Work
+from coda.memory.progress import Count
 from coda.memory.records import Mode
 from coda.policy.critic import ChunkCritic
 from coda.policy.flow import FlowChunkPolicy
 from coda.policy.observation import OBSERVATION_DIM
 from coda.policy.potential import Potential
 from coda.policy.replay import Replay
-from coda.tools.episode_store import load_trials
+from coda.tools.evaluation import tally
 from coda.tools.training import RoundBudget, Target, TrainResult, seed_policy, train_round
 
-EXPLORE_WEIGHT = 0.5
+EXPLORE_WEIGHT = 1.0
 """Weight of all the round's own programs together, next to the modes' 1."""
 
 
@@ -55,12 +57,11 @@ def train(work: Work, state: RoundState) -> RoundUpdate:
     config = work.deps.config
     modes = choose_modes(work, state)
     built = load_built(built_path(work.deps.folder.path, work.round))
-    targets = training_targets(work, modes, built)
+    targets = training_targets(work, modes, built, state["settings"]["avoid_axes"])
     replay = Replay()
     for round_ in range(work.round):
         replay.load(work.deps.folder.replay / f"{policy_name(round_)}.npz")
     policy = FlowChunkPolicy.load(work.deps.folder.policies / state["policy"])
-    trials = load_trials(rollouts_path(work.deps.folder.path, work.round))
     for mode in modes:
         if mode.status not in ("candidate", "training") and mode.pinned_by is None:
             work.deps.modes.set_status(
@@ -79,7 +80,7 @@ def train(work: Work, state: RoundState) -> RoundUpdate:
         text=work.deps.text,
         splits=work.deps.splits,
         base=work.deps.base,
-        rollouts=[trial.episode for trial in trials],
+        rollouts=[trial.episode for group in groups for trial in group.trials],
         round_index=work.round,
         seed=work.seed("train"),
         threads=config.threads,
@@ -118,27 +119,50 @@ def choose_modes(work: Work, state: RoundState) -> list[Mode]:
 
 
 def training_targets(
-    work: Work, modes: Sequence[Mode], built: Sequence[BuiltProgram]
+    work: Work,
+    modes: Sequence[Mode],
+    built: Sequence[BuiltProgram],
+    solved: Mapping[str, Count],
 ) -> list[Target]:
-    """Modes with their own programs, and beside them the round's programs with the base Phi."""
+    """Modes with their own programs and potentials, beside the round's explored programs.
+
+    Modes share up to `MODES_SHARE` of the scenes, by weight; the others go to the explored
+    programs in proportion to how much of each the policy still fails (`solved`, by program).
+    """
     facts = {fact.mode_id: fact.weight for fact in mode_facts(work, {})}
+    explore = [item for item in built if item.slot["mode_id"] is None]
+    share = min(MODES_SHARE, MODE_SHARE * len(modes)) if explore else 1.0
     total = sum(facts[mode.mode_id] for mode in modes) or 1.0
     targets = [
         Target(
             label=mode.mode_id,
             program=mode.omega,
             potential=Potential(mode.phi) if mode.phi is not None else work.deps.base,
-            weight=facts[mode.mode_id] / total,
+            weight=share * facts[mode.mode_id] / total,
         )
         for mode in modes
     ]
-    explore = [item for item in built if item.slot["mode_id"] is None]
-    share = (EXPLORE_WEIGHT if modes else 1.0) / max(1, len(explore))
+    failing = [1.0 - posterior_mean(solved[item.program_id]) for item in explore]
     targets += [
-        Target(label=item.program_id, program=item.program, potential=work.deps.base, weight=share)
-        for item in explore
+        Target(
+            label=item.program_id,
+            program=item.program,
+            potential=work.deps.base,
+            weight=(1.0 - share) * weight / sum(failing),
+        )
+        for item, weight in zip(explore, failing, strict=True)
     ]
     return targets
+
+
+def posterior_mean(count: Count) -> float:
+    """Mean of the success rate under Jeffreys' prior; never 0 or 1."""
+    return (count.successes + 0.5) / (count.trials + 1.0)
+
+
+def solved_by_program(groups: Sequence[FailureGroup]) -> dict[str, Count]:
+    """Successes of the round's rollouts by program."""
+    return {group.built.program_id: tally(group.trials) for group in groups}
 
 
 def _import(work: Work, run_dir: Path) -> None:

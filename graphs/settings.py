@@ -79,7 +79,7 @@ class Seeding(Section):
 class Build(Section):
     """Scene generation of a round."""
 
-    programs: Annotated[int, Field(ge=1, le=32)] = 6
+    programs: Annotated[int, Field(ge=1, le=32)] = 8
     """Generation programs a round."""
     scenes: Annotated[int, Field(ge=1, le=256)] = 8
     """Accepted scenes wanted from each program."""
@@ -92,7 +92,7 @@ class Build(Section):
 class Diagnosing(Section):
     """Diagnosis and control tests of a round."""
 
-    max_diagnoses: Annotated[int, Field(ge=0, le=32)] = 4
+    max_diagnoses: Annotated[int, Field(ge=0, le=32)] = 6
     min_failures: Annotated[int, Field(ge=1)] = 2
     """Failures that make a group worth diagnosing."""
     pair_batch: Annotated[int, Field(ge=1, le=64)] = 8
@@ -109,21 +109,21 @@ class Diagnosing(Section):
 class Training(Section):
     """Policy learning of a round. Budgets are counts, never seconds."""
 
-    episodes: Annotated[int, Field(ge=0)] = 96
+    episodes: Annotated[int, Field(ge=0)] = 176
     """Lookahead episodes."""
-    candidates: Annotated[int, Field(ge=2, le=64)] = 12
+    candidates: Annotated[int, Field(ge=2, le=64)] = 10
     """Candidate chunks at each lookahead decision."""
-    updates: Count = 2000
+    updates: Count = 4000
     """Gradient updates (the K_pi of the fixed schedule)."""
-    modes: Annotated[int, Field(ge=1, le=16)] = 4
+    modes: Annotated[int, Field(ge=1, le=16)] = 6
     """Modes trained at once, at most."""
 
 
 class Measuring(Section):
     """Evaluation."""
 
-    in_scenes: Count = 32
-    ood_scenes: Count = 64
+    in_scenes: Count = 64
+    ood_scenes: Count = 160
     probe_scenes: Annotated[int, Field(ge=2, le=256)] = 8
     """Fixed probe scenes of each mode at first; the undecided are topped up to four times that."""
     band: tuple[Share, Share] = (0.1, 0.9)

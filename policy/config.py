@@ -106,7 +106,7 @@ class LearnerConfig(_Config):
     """Floor of std A: advantages that are all noise must not be blown up."""
     anchor_share: Share = 0.25
     """Share of each actor batch drawn from planner demonstrations with weight 1."""
-    replay_share: Share = 0.5
+    replay_share: Share = 0.6
     """Share of the rest of a batch that comes from earlier rounds."""
     failure_weight: Share = 0.1
     """Weight in the actor of chunks from episodes and searches that failed (not the planner's)."""

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from coda.graphs.artifacts import BuiltProgram
 from coda.graphs.measuring import measure_sets
-from coda.graphs.nodes_diagnose import FailureGroup
-from coda.graphs.plan_facts import mode_facts
+from coda.graphs.nodes_diagnose import FailureGroup, failure_groups
+from coda.graphs.plan_facts import axis_facts, mode_facts
 from coda.graphs.state import RoundState, RoundUpdate
 from coda.graphs.work import Work
 from coda.memory.progress import Count
 from coda.memory.records import Mode
 from coda.policy.critic import ChunkCritic
 from coda.policy.flow import FlowChunkPolicy
-from coda.policy.observation import OBSERVATION_DIM
 from coda.policy.potential import Potential
 from coda.policy.replay import Replay
+from coda.sim.factors import axis_of
+from coda.sim.roles import AXES, Axis
 from coda.tools.evaluation import tally
 from coda.tools.training import RoundBudget, Target, TrainResult, seed_policy, train_round
 
-EXPLORE_WEIGHT = 1.0
-"""Weight of all the round's own programs together, next to the modes' 1."""
+MODE_SHARE = 0.25
+"""Share of the search scenes that one mode gets …"""
+MODES_SHARE = 0.5
+"""… and that all modes get together, while there is something to explore beside them."""
 
 
 def seed(work: Work, state: RoundState) -> RoundUpdate:
@@ -56,8 +59,10 @@ def train(work: Work, state: RoundState) -> RoundUpdate:
     """Search the scenes of the chosen modes, guided by their potentials, and update the policy."""
     config = work.deps.config
     modes = choose_modes(work, state)
-    built = load_built(built_path(work.deps.folder.path, work.round))
-    targets = training_targets(work, modes, built, state["settings"]["avoid_axes"])
+    groups = failure_groups(work)
+    built = [group.built for group in groups]
+    targets = training_targets(work, modes, built, solved_by_program(groups))
+    targets += companions(work, targets, state["settings"]["avoid_axes"])
     replay = Replay()
     for round_ in range(work.round):
         replay.load(work.deps.folder.replay / f"{policy_name(round_)}.npz")
@@ -69,7 +74,7 @@ def train(work: Work, state: RoundState) -> RoundUpdate:
             )
     result = train_round(
         policy,
-        _critic(work, policy),
+        _critic(work),
         replay,
         targets,
         RoundBudget(
@@ -85,6 +90,7 @@ def train(work: Work, state: RoundState) -> RoundUpdate:
         seed=work.seed("train"),
         threads=config.threads,
         learner=config.learner.model_copy(update={"signal": config.switches.signal}),
+        critic_shape=config.critic,
         on_progress=lambda done, total, label: work.step(done, total, f"searches, {label}"),
     )
     name = policy_name(work.round)
@@ -155,6 +161,32 @@ def training_targets(
     return targets
 
 
+def companions(work: Work, targets: Sequence[Target], closed: Collection[Axis]) -> list[Target]:
+    """Axes met in earlier rounds that nothing of this round is about, to be combined with.
+
+    Their weight is 0: no scene is about them alone, but difficulties are also met together.
+    """
+    narrow = {edit.path: edit.sampler for edit in work.deps.splits.seed_program().edits}
+    met = {
+        axis_of(edit.path)
+        for target in targets
+        for edit in target.program.edits
+        if edit.sampler != narrow.get(edit.path)
+    }
+    return [
+        Target(
+            label=f"known {axis}",
+            program=work.deps.splits.program((axis,)),
+            potential=work.deps.base,
+            weight=0.0,
+        )
+        for axis in AXES
+        if axis not in met
+        and axis not in closed
+        and axis_facts(work, axis).last_explored is not None
+    ]
+
+
 def posterior_mean(count: Count) -> float:
     """Mean of the success rate under Jeffreys' prior; never 0 or 1."""
     return (count.successes + 0.5) / (count.trials + 1.0)
@@ -181,16 +213,11 @@ def policy_name(round_: int) -> str:
     return f"r{round_:02d}"
 
 
-def _critic(work: Work, policy: FlowChunkPolicy) -> ChunkCritic:
-    """The critic of the round before, or a fresh one."""
-    if work.round > 1:
-        return ChunkCritic.load(work.deps.folder.policies / f"{policy_name(work.round - 1)}-critic")
-    return ChunkCritic(
-        work.deps.config.critic,
-        obs_dim=OBSERVATION_DIM,
-        chunk_dim=policy.basis.size,
-        seed=work.seed("train", "critic") % 2**31,
-    )
+def _critic(work: Work) -> ChunkCritic | None:
+    """The critic of the round before; none in the first round."""
+    if work.round <= 1:
+        return None
+    return ChunkCritic.load(work.deps.folder.policies / f"{policy_name(work.round - 1)}-critic")
 
 
 def _tell(work: Work, result: TrainResult) -> None:

@@ -21,6 +21,10 @@ NODES = (
 """Nodes of the graph in their order; all but the first repeat every round."""
 
 
+Magnitude = Literal["small", "medium", "large"]
+"""How far beyond the seed range a program goes."""
+
+
 class Slot(TypedDict):
     """One generation program to be written in `build`."""
 
@@ -29,7 +33,7 @@ class Slot(TypedDict):
     kind: Literal["explore", "focus"]
     mode_id: str | None
     axis: Axis
-    magnitude: Literal["small", "medium", "large"]
+    magnitude: Magnitude
     last_success: float | None
     """Success on the last scenes of the mode, or of the axis."""
 

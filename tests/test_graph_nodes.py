@@ -24,7 +24,7 @@ from coda.graphs.deps import Deps
 from coda.graphs.events import RunEvent
 from coda.graphs.measuring import balanced
 from coda.graphs.nodes_diagnose import FailureGroup, choose_groups
-from coda.graphs.nodes_plan import adaptive_updates, apportion
+from coda.graphs.nodes_plan import adaptive_updates, apportion, magnitude_of
 from coda.graphs.state import NODES, RoundState, RoundUpdate, Slot
 from coda.graphs.work import Work, journaled
 from coda.memory.rows import DecisionRow, NodeRunRow
@@ -140,3 +140,21 @@ def test_what_an_interrupted_node_wrote_is_gone(deps: Deps) -> None:
     wrapped({"round": 1})
     assert [row.text for row in deps.db.rows(DecisionRow)] == ["attempt 2"]
     assert [row.status for row in deps.db.rows(NodeRunRow)] == ["done"]
+
+
+@pytest.mark.parametrize(
+    ("last", "again", "far"),
+    [
+        (None, False, "large"),
+        (None, True, "medium"),
+        (0.0, False, "small"),
+        (0.0, True, "medium"),
+        (0.5, False, "medium"),
+        (0.5, True, "large"),
+        (0.9, False, "large"),
+    ],
+)
+def test_exploration_goes_far_first_and_closer_where_nothing_succeeds(
+    last: float | None, again: bool, far: str
+) -> None:
+    assert magnitude_of(last, (0.1, 0.9), again=again) == far

@@ -63,6 +63,13 @@ def test_combined_programs_keep_every_path_once() -> None:
     assert {"sigma.target.xy", "sigma.target.yaw"} <= set(paths)
 
 
+def test_a_seed_range_that_a_program_spells_out_gives_way_to_another_programs_width() -> None:
+    position, yaw = SPLITS.program(["position"]), SPLITS.program(["yaw"])
+    both = combine([position, yaw], SPLITS.seed_program())
+    wide = {edit.path: edit.sampler for edit in SPLITS.program(["position", "yaw"]).edits}
+    assert {edit.path: edit.sampler for edit in both.edits} == wide
+
+
 def run_once(threads: int) -> tuple[bytes, int]:
     """Seed and train a tiny policy; its weights and the replay's length."""
     torch.set_num_threads(1)

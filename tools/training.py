@@ -23,7 +23,7 @@ from coda.policy.replay import Replay
 from coda.policy.text import TextEncoder
 from coda.sim.errors import CodaError
 from coda.sim.planner import ScriptedPlanner
-from coda.sim.program import GenerationProgram
+from coda.sim.program import Edit, GenerationProgram
 from coda.sim.rollout import EpisodeData, Outcome, run_scenes
 from coda.sim.sampling import Rejected, sample_scene
 from coda.sim.scene import Scene
@@ -159,14 +159,26 @@ def seed_policy(
     )
 
 
-def combine(programs: Sequence[GenerationProgram]) -> GenerationProgram:
-    """One program with the edits of all; of two edits of one path, the first one's stays."""
-    edits = {edit.path: edit for program in reversed(programs) for edit in program.edits}
-    ordered = [edit for program in programs for edit in program.edits if edits[edit.path] is edit]
+def combine(
+    programs: Sequence[GenerationProgram], seed: GenerationProgram | None = None
+) -> GenerationProgram:
+    """One program with the edits of all; of several edits of one path, the first one's stays.
+
+    Programs spell out the seed range of the axes that they leave alone. An edit that is the same
+    in `seed` therefore gives way to any other edit of its path.
+    """
+    narrow = {edit.path: edit.sampler for edit in seed.edits} if seed is not None else {}
+    edits: dict[str, Edit] = {}
+    for program in programs:
+        for edit in program.edits:
+            held = edits.get(edit.path)
+            if held is None or (held.sampler == narrow.get(edit.path) != edit.sampler):
+                edits.pop(edit.path, None)  # keeps the order of the program that it comes from
+                edits[edit.path] = edit
     return GenerationProgram(
         name="+".join(program.name for program in programs)[:80],
         family=programs[0].family,
-        edits=tuple(ordered[:32]),
+        edits=tuple(edits.values())[:32],
         constraints=tuple(c for program in programs for c in program.constraints)[:8],
     )
 
@@ -188,6 +200,7 @@ def training_scenes(
     weights = np.array([max(target.weight, 0.0) for target in targets])
     if weights.sum() <= 0:
         weights = np.ones(len(targets))
+    narrow = splits.seed_program()
     scenes: list[Scene] = []
     owners: list[int] = []
     for _ in range(4 * count):
@@ -198,8 +211,9 @@ def training_scenes(
         if len(targets) > 1 and rng.random() < compose:
             others = rng.permutation([i for i in range(len(targets)) if i != first])
             chosen += others[: int(rng.integers(1, len(others) + 1))].tolist()
+        program = combine([targets[i].program for i in chosen], narrow)
         try:
-            scene = sample_scene(combine([targets[i].program for i in chosen]), rng, guard=splits)
+            scene = sample_scene(program, rng, guard=splits)
         except Rejected:
             continue
         scenes.append(scene)
@@ -242,6 +256,7 @@ def train_round(
     seed: int,
     threads: int = 1,
     learner: LearnerConfig | None = None,
+    critic_shape: CriticConfig | None = None,
     on_progress: OnProgress | None = None,
 ) -> TrainResult:
     """One round: search the targets' scenes, add what was found to the replay, update the policy.
@@ -260,6 +275,7 @@ def train_round(
         seed: Of everything random here.
         threads: Physics threads.
         learner: Settings of the update; updates are taken from `budget`.
+        critic_shape: Of a fresh critic.
         on_progress: Told how far the search is.
     """
     rng = np.random.default_rng(seed)
@@ -291,7 +307,7 @@ def train_round(
         # OOD file after one round, 3,000 updates: .64 with new statistics, .56 with the old
         _refit(policy, replay)
         critic = ChunkCritic(
-            CriticConfig(),
+            critic_shape or CriticConfig(),
             obs_dim=OBSERVATION_DIM,
             chunk_dim=policy.basis.size,
             seed=seed % 2**31,

@@ -248,7 +248,7 @@ def test_the_plan_obeys_directives() -> None:
 
 def test_the_first_plan_explores_everything_and_the_last_one_ends() -> None:
     first = curriculum.plan_round(by_rules(), plan_facts(round=1, modes=(), axes=()))
-    assert (first.explore_share, len(first.explore_axes)) == ("all", 4)
+    assert (first.explore_share, len(first.explore_axes)) == ("all", 6)
     easy = tuple(AxisFacts(axis=axis, scenes=8, success=1.0, last_explored=1) for axis in AXES)
     done = (mode_facts("m001", "yaw", "mastered", 0.1, 1.0),)
     assert curriculum.plan_round(by_rules(), plan_facts(axes=easy, modes=done)).decision == "stop"

@@ -98,41 +98,42 @@ class _Compile:
         self.work.tell(f"{mode.mode_id}: omega {program.name}")
 
     def phi(self, *, refining: bool) -> None:
-        """Ask for a potential until its checks hold; the family's own after `REPAIRS` repairs."""
+        """Ask for a potential until its checks hold; else keep the old one, or the family's own."""
+        mode = self.mode
         base = self.work.deps.base.program
         signal = self.work.deps.config.switches.signal
         if signal in ("text2potential", "no-refinement"):
-            program, words = self._ask(base, refining=refining)
+            program, words = self._ask(mode.phi or base, refining=refining)
         else:
             program, words = base, f"the family's potential (signal {signal})"
-        mode = self.mode
-        update = {"phi": program, "phi_version": mode.phi_version + 1}
+        by = "curriculum" if program not in (base, mode.phi) else "rule:fallback"
+        version = mode.phi_version + (program != mode.phi)
+        update = {"phi": program, "phi_version": version}
         self.work.deps.modes.put(self.work.key, mode.model_copy(update=update))
-        self.work.decide(
-            "phi",
-            f"{mode.mode_id}: phi v{mode.phi_version + 1} is {words}",
-            "curriculum" if program is not base else "rule:fallback",
-            mode=mode.mode_id,
-        )
+        text = f"{mode.mode_id}: phi v{version} is {words}"
+        self.work.decide("phi", text, by, mode=mode.mode_id)
 
-    def _ask(self, base: TrainingProgram, *, refining: bool) -> tuple[TrainingProgram, str]:
+    def _ask(self, held: TrainingProgram, *, refining: bool) -> tuple[TrainingProgram, str]:
+        """A checked potential and how it came about; `held` where there is none."""
         mode, diagnosis = self.mode, self.diagnosis
+        base = self.work.deps.base.program
         good, bad = self._successes(), self._failures()
         issues: list[Issue] = [_no_progress(mode)] if refining else []
         previous = mode.phi if refining else None
+        kept = "the family's potential" if mode.phi is None else "as before"
         for attempt in range(1, 2 + REPAIRS):
             try:
                 program = curriculum.compile_potential(
                     self.caller, mode, diagnosis, base, issues, attempt=attempt, previous=previous
                 )
             except (NoAnswer, NotAcceptable) as error:
-                return base, f"the family's potential, the curriculum gave none ({error})"
+                return held, f"{kept}, the curriculum gave none ({error})"
             issues = check_potential(program, good, bad, failed_stage=diagnosis.failed_stage)
             if not issues:
                 how = "refined" if refining else "compiled"
                 return program, f"{program.name!r}, {how} in {attempt} attempt(s)"
             previous = program
-        return base, f"the family's potential, {REPAIRS + 1} answers failed ({issues[0].line()})"
+        return held, f"{kept}, {REPAIRS + 1} answers failed ({issues[0].line()})"
 
     def _successes(self) -> list[SimFrame]:
         """Planner rollouts on scenes of omega, a state for every control step."""

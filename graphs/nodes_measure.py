@@ -27,12 +27,19 @@ def measure(work: Work, state: RoundState) -> RoundUpdate:
         work.step(i, len(trained) + len(stale), f"probes of {mode.mode_id}")
         first = _baseline(work, mode, before, band) if i < len(trained) else None
         progress = _probe_after(work, mode.mode_id, after, band, first)
-        resting = work.deps.modes.require(mode.mode_id).status in ("mastered", "parked")
-        if progress is not None and progress.value <= 0.0 and not resting:
+        if progress is not None and needs_refinement(
+            work.deps.modes.require(mode.mode_id), progress, band
+        ):
             refine.append(mode.mode_id)
     measure_sets(work, after)
     work.deps.vectors.reconcile(work.deps.db)
     return {"refine": refine if work.deps.config.switches.signal != "no-refinement" else []}
+
+
+def needs_refinement(mode: Mode, progress: LearningProgress, band: Band) -> bool:
+    """Whether training under the mode's potential brought nothing where something is to be won."""
+    resting = mode.status in ("mastered", "parked")
+    return not resting and progress.value <= 0.0 and latest_probe(mode).rate <= band.high
 
 
 def _baseline(work: Work, mode: Mode, before: ChunkPolicy, band: Band) -> Count:

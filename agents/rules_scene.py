@@ -75,9 +75,13 @@ def _draft(facts: dict[str, Any], factors: _Factors) -> GenerationProgram:
     if slot["kind"] == "focus" and mode is not None:
         edits, constraints, why = _focus(slot, factors)
     else:
-        edits = _explore(axis, MAGNITUDES[slot["magnitude"]], factors)
+        edits = dict(factors.seed)
+        for other in slot["joined"]:
+            _widen(edits, other, MAGNITUDES["large"], factors)
+        _widen(edits, axis, MAGNITUDES[slot["magnitude"]], factors)
         constraints = tuple(MinSeparation.model_validate(c) for c in facts["constraints"])
-        why = f"Rule: widen {axis} ({slot['magnitude']}), everything else in the seed range."
+        together = " with " + ", ".join(slot["joined"]) if slot["joined"] else ""
+        why = f"Rule: widen {axis} ({slot['magnitude']}){together}, the rest in the seed range."
     asked, ignored = _apply_requests(edits, slot, factors)
     why += f" Requested: {', '.join(asked)}." if asked else ""
     why += f" Rules cannot follow: {'; '.join(ignored)}." if ignored else ""
@@ -86,7 +90,7 @@ def _draft(facts: dict[str, Any], factors: _Factors) -> GenerationProgram:
             edits[path] = factors.seed[path]
     ordered = sorted(edits, key=list(factors.rows).index)
     return GenerationProgram(
-        name=f"focus-{mode['mode_id']}" if mode else f"explore-{axis}-{slot['magnitude']}",
+        name=f"focus-{mode['mode_id']}" if mode else _exploration(slot),
         family=facts["family"],
         edits=tuple(Edit(path=path, sampler=edits[path]) for path in ordered),
         constraints=constraints,
@@ -116,8 +120,12 @@ def largest(count: Sampler | None) -> int:
             return len(DISTRACTORS)
 
 
-def _explore(axis: str, share: float, factors: _Factors) -> dict[str, Sampler]:
-    edits = dict(factors.seed)
+def _exploration(slot: dict[str, Any]) -> str:
+    return f"explore-{'+'.join([slot['axis'], *slot['joined']])}-{slot['magnitude']}"[:80]
+
+
+def _widen(edits: dict[str, Sampler], axis: str, share: float, factors: _Factors) -> None:
+    """Write the axis' samplers into `edits`, a share of the way to its widest range."""
     for path in factors.of_axis(axis):
         wide = factors.wide[path]
         edits[path] = blend(factors.seed[path], wide, share) if path in factors.seed else wide
@@ -125,7 +133,6 @@ def _explore(axis: str, share: float, factors: _Factors) -> dict[str, Sampler]:
             usual = centre(factors.seed[path]) if path in factors.seed else None
             new = tuple(v for v in edits[path].values if v != usual)  # type: ignore[union-attr]
             edits[path] = Choice(values=new) if new else edits[path]
-    return edits
 
 
 def _focus(

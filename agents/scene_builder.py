@@ -26,6 +26,8 @@ class Slot:
     kind: Literal["explore", "focus"]
     """Widen an axis to find new difficulties, or recreate a known mode."""
     axis: Axis
+    joined: tuple[Axis, ...] = ()
+    """Axes to widen together with it when exploring: each is mastered alone."""
     mode: Mode | None = None
     """The mode to recreate; needed by ``focus``."""
     magnitude: Literal["small", "medium", "large"] = "medium"
@@ -44,6 +46,7 @@ class Slot:
         return {
             "kind": self.kind,
             "axis": self.axis,
+            "joined": list(self.joined),
             "magnitude": self.magnitude,
             "band": list(self.band),
             "last_success": None if self.last_success is None else round(self.last_success, 3),

@@ -75,6 +75,7 @@ def fill_slot(
     order = scene_builder.Slot(
         kind=slot["kind"],
         axis=slot["axis"],
+        joined=tuple(slot["joined"]),
         mode=mode,
         magnitude=slot["magnitude"],
         band=(settings["band"][0], settings["band"][1]),

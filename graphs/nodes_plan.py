@@ -76,18 +76,37 @@ def lay_out(
     explore = total if not focus else math.ceil(EXPLORE_SHARE[answer.explore_share] * total)
     explore = min(total, max(explore, len(wanted)))
     seen = {row.axis: row.success for row in facts.axes}
+    easy = easy_from(facts.band)
+    mastered = [axis for axis in facts.open_axes if (seen.get(axis) or 0.0) > easy]
     slots: list[Slot] = []
     for i in range(explore):
         axis = axes[i % len(axes)]
         again = any(slot["axis"] == axis for slot in slots)
         far = magnitude_of(seen.get(axis), facts.band, again=again)
-        slots.append(_slot(work, len(slots), axis, None, seen.get(axis), far))
+        joined = join(axis, mastered, i) if axis in mastered else []
+        slots.append(_slot(work, len(slots), axis, None, seen.get(axis), far, joined))
     shares = apportion([mode.weight for mode in focus], total - explore)
     for mode, share in zip(focus, shares, strict=True):
         far = magnitude_of(mode.last_success, facts.band, again=False)
         for _ in range(share):
             slots.append(_slot(work, len(slots), mode.axis, mode.mode_id, mode.last_success, far))
     return slots
+
+
+def easy_from(band: tuple[float, float]) -> float:
+    """Success from which scenes are easy: the upper quarter of the band and above."""
+    low, high = band
+    return high - (high - low) / 4
+
+
+def join(axis: Axis, mastered: Sequence[Axis], turn: int) -> list[Axis]:
+    """Two or three other mastered axes to widen with a mastered one, by turns.
+
+    What is mastered alone teaches nothing more alone; together it may.
+    """
+    others = [other for other in mastered if other != axis]
+    count = min(len(others), 2 + turn % 2)
+    return [others[(turn + i) % len(others)] for i in range(count)]
 
 
 def apportion(weights: Sequence[float], seats: int) -> list[int]:
@@ -104,9 +123,9 @@ def magnitude_of(last: float | None, band: tuple[float, float], *, again: bool) 
 
     `again`: another program of the round explores the same axis; it looks at another distance.
     """
-    low, high = band
+    low, _ = band
     chosen: Magnitude = "medium"
-    if last is None or last > high - (high - low) / 4:
+    if last is None or last > easy_from(band):
         chosen = "large"
     elif last < low:
         chosen = "small"
@@ -116,13 +135,20 @@ def magnitude_of(last: float | None, band: tuple[float, float], *, again: bool) 
 
 
 def _slot(
-    work: Work, index: int, axis: Axis, mode_id: str | None, last: float | None, far: Magnitude
+    work: Work,
+    index: int,
+    axis: Axis,
+    mode_id: str | None,
+    last: float | None,
+    far: Magnitude,
+    joined: Sequence[Axis] = (),
 ) -> Slot:
     return Slot(
         slot_id=f"r{work.round:02d}:p{index + 1:02d}",
         kind="explore" if mode_id is None else "focus",
         mode_id=mode_id,
         axis=axis,
+        joined=list(joined),
         magnitude=far,
         last_success=last,
     )

@@ -33,6 +33,8 @@ class Slot(TypedDict):
     kind: Literal["explore", "focus"]
     mode_id: str | None
     axis: Axis
+    joined: list[Axis]
+    """Axes to widen together with it."""
     magnitude: Magnitude
     last_success: float | None
     """Success on the last scenes of the mode, or of the axis."""

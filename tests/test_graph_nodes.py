@@ -85,7 +85,13 @@ def test_a_part_of_the_evaluation_is_balanced_over_its_axes() -> None:
 
 def group(name: str, axis: Axis, failures: int) -> FailureGroup:
     slot = Slot(
-        slot_id=name, kind="explore", mode_id=None, axis=axis, magnitude="medium", last_success=None
+        joined=[],
+        slot_id=name,
+        kind="explore",
+        mode_id=None,
+        axis=axis,
+        magnitude="medium",
+        last_success=None,
     )
     built = BuiltProgram(program_id=name, slot=slot, program=Splits().program((axis,)), scenes=())
     return FailureGroup(

@@ -20,6 +20,7 @@ from coda.sim.scene import ObjectAttributes, Pose, Scene
 PHYSICS_DT_S = 0.005
 TABLE_CENTER_M = (0.50, 0.0, -0.025)
 TABLE_HALF_M = (0.32, 0.45, 0.025)
+FLOOR_Z_M = -0.6
 SERVO_KP = (4500.0, 4500.0, 3500.0, 3500.0, 2000.0, 2000.0, 2000.0)
 """Stiffness of the joint servos [N m / rad]."""
 SERVO_KV = (450.0, 450.0, 350.0, 350.0, 200.0, 200.0, 200.0)
@@ -227,6 +228,16 @@ def scene_xml(scene: Scene, *, visual: bool = False) -> str:
         rgba="0.72 0.62 0.5 1",
         group="2",
     )
+    ET.SubElement(
+        world,
+        "geom",
+        name="floor",
+        type="plane",
+        pos=_fmt((0.0, 0.0, FLOOR_Z_M)),
+        size="4 4 0.1",
+        rgba="0.82 0.84 0.86 1",
+        group="1",
+    )  # an object pushed off the table comes to rest: a failure, not a crash
     if visual:
         _dress(root, world, table)
     for role in scene.roles:
@@ -259,10 +270,6 @@ def _dress(root: ET.Element, world: ET.Element, table: ET.Element) -> None:
         diffuse="0.35 0.35 0.35",
         castshadow="false",
     )
-    ET.SubElement(
-        world, "geom", type="plane", pos="0 0 -0.6", size="4 4 0.1", rgba="0.82 0.84 0.86 1",
-        contype="0", conaffinity="0", group="1",
-    )  # fmt: skip
     table.set("rgba", "0.76 0.66 0.53 1")
     visual = ET.SubElement(root, "visual")
     ET.SubElement(visual, "headlight", ambient="0.35 0.35 0.35", diffuse="0.25 0.25 0.25")

@@ -118,3 +118,15 @@ def test_the_planner_solves_its_scenes() -> None:
     scenes = [sample_scene(Splits().seed_program(), np.random.default_rng(s)) for s in range(16)]
     episodes = run_episodes(BatchSim(scenes), ScriptedPlanner())
     assert sum(episode.success for episode in episodes) >= 15
+
+
+def test_an_object_that_leaves_the_table_is_a_failure_and_not_a_crash() -> None:
+    sim = BatchSim(SCENES[:1])
+    sim.reset()
+    address = sim.layout(0).qpos[0]
+    sim.data(0).qpos[address] = 1.5  # beside the table
+    idle = np.zeros((1, CHUNK, 7))
+    for _ in range(16):
+        result = sim.step_chunk(idle)
+        assert not result.crashed[0]
+    assert -0.6 < result.frame.pos[0, 0, 2] < -0.4

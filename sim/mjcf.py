@@ -37,7 +37,7 @@ KIND_TABLE, KIND_LEFT, KIND_RIGHT, KIND_ROBOT, KIND_NONE = 10, 11, 12, 13, 99
 DISC_RADIUS = 1.128
 """Radius of a disc over the half side of the square of equal area."""
 
-VIEW_FOVY_DEG = 45.0
+VIEW_FOVY_DEG = 52.0
 _VIEW_TARGET = np.array([0.47, 0.0, 0.06])
 _VIEW_FROM = np.array([1.12, 0.0, 0.68])
 

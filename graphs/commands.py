@@ -112,7 +112,7 @@ def with_allowances(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
 def _watched(
     config: RunConfig, go: Callable[[Listener], RunResult], path: Path, *, quiet: bool
 ) -> int:
-    console = Console()
+    console = Console(emoji=False)
     heard: list[RunEvent] = []
     try:
         with make_view(console, config.rounds, quiet=quiet) as view:

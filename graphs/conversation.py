@@ -23,7 +23,7 @@ def chat_command(
     """Converse until an empty line, or say `messages` and print the answers."""
     folder = find(runs_dir, run)
     models = folder.read_config().models
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False, markup=False)
     with ChatSession(
         folder.path,
         model or models.for_role("curriculum"),

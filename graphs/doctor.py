@@ -72,7 +72,7 @@ def check(runs: Path = Path("runs")) -> list[Check]:
 
 def print_checks(checks: Sequence[Check], console: Console | None = None) -> int:
     """Print one line a check; exit status 1 if any failed, else 0."""
-    out = console or Console(highlight=False)
+    out = console or Console(highlight=False, emoji=False, markup=False)
     width = max(len(item.name) for item in checks)
     for item in checks:
         line = Text.assemble(

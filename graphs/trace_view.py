@@ -51,7 +51,7 @@ def show(
     Raises:
         CodaError: Not a run folder, or nothing of that name in it; one line.
     """
-    out = console or Console(highlight=False)
+    out = console or Console(highlight=False, emoji=False, markup=False)
     facts = read_facts(run_dir)
     if call is not None:
         whole = full_call_json(facts, call)

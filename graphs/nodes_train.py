@@ -19,8 +19,9 @@ from coda.policy.potential import Potential
 from coda.policy.replay import Replay
 from coda.sim.factors import axis_of
 from coda.sim.roles import AXES, Axis
+from coda.tools.collecting import RoundBudget, Target
 from coda.tools.evaluation import tally
-from coda.tools.training import RoundBudget, Target, TrainResult, seed_policy, train_round
+from coda.tools.training import TrainResult, seed_policy, train_round
 
 MODE_SHARE = 0.25
 """Share of the search scenes that one mode gets …"""

@@ -16,8 +16,18 @@ from rich.text import Text
 from coda.graphs.events import RunEvent
 from coda.graphs.state import NODES
 
-_WEIGHTS = {"seed": 30, "plan": 1, "build": 10, "rollout": 8, "diagnose": 2, "refute": 30}
-_WEIGHTS |= {"consolidate": 1, "compile": 2, "train": 100, "measure": 25}
+_WEIGHTS = {
+    "seed": 30,
+    "plan": 1,
+    "build": 10,
+    "rollout": 8,
+    "diagnose": 2,
+    "refute": 30,
+    "consolidate": 1,
+    "compile": 2,
+    "train": 100,
+    "measure": 25,
+}
 _KEEP_LINES = 6
 
 

@@ -19,7 +19,7 @@ from coda.policy.base import ChunkPolicy
 from coda.policy.candidates import ServoCandidates
 from coda.policy.observation import observe
 from coda.policy.potential import Potential
-from coda.sim.engine import BatchSim, ChunkResult, Snapshot
+from coda.sim.engine import CHUNK, BatchSim, ChunkResult, Snapshot
 from coda.sim.frame import Array, SimFrame
 from coda.sim.rollout import MAX_STEPS
 from coda.sim.scene import Scene
@@ -42,6 +42,11 @@ class LookaheadConfig:
     """The same per place in the stage's list of clean motions: ties fall the same way."""
     policy_share: float = 0.3
     """Probability that an episode's chunk executes the policy's own sample."""
+    explore_share: float = 0.0
+    """Probability that a chunk executes a candidate drawn at random."""
+    prefix_chunks: int = 0
+    """Most chunks that the policy's own samples are executed for before the search leads: some
+    searches then begin in the states where the policy fails, in place of the scene's start."""
     stall_chunks: int = 4
     """Chunks without a new best potential after which an episode is given up."""
     max_steps: int = MAX_STEPS
@@ -135,17 +140,15 @@ class _Search:
         since_best = np.zeros(sim.batch, dtype=np.int64)
         labels: list[Label] = []
         simulated = 0
-        for _ in range(config.max_steps // 8):
+        prefix = self._rng.integers(0, config.prefix_chunks + 1, sim.batch)
+        for step in range(config.max_steps // CHUNK):
             snapshot = sim.snapshot()
             candidates = self._candidates(frame, value.stage)
             outcome, score = self._simulate(snapshot, candidates, active)
             simulated += int(outcome.steps.sum())
             chosen = self._choose(score, value.stage)
             labels += self._labels(frame, value.phi, candidates, outcome, chosen, active)
-            executed = candidates[np.arange(sim.batch), chosen]
-            if self._own:
-                follow = self._rng.random(sim.batch) < config.policy_share
-                executed[follow] = candidates[follow, self._own - 1]
+            executed = self._execute(candidates, chosen, step < prefix)
             result = sim.step_chunk(executed, active)
             simulated += int(result.steps.sum())
             success |= result.success
@@ -154,7 +157,8 @@ class _Search:
             risen = value.phi > best_phi + 0.005
             since_best = np.where(risen, 0, since_best + 1)
             best_phi = np.maximum(best_phi, value.phi)
-            active &= ~(result.success | result.crashed) & (since_best < config.stall_chunks)
+            leading = since_best - np.minimum(prefix, step + 1) < config.stall_chunks
+            active &= ~(result.success | result.crashed) & leading
             if not active.any():
                 break
         sim.close()
@@ -165,6 +169,24 @@ class _Search:
             stall_stage=value.stage,
             simulated_steps=simulated,
         )
+
+    def _execute(
+        self,
+        candidates: Array,
+        chosen: npt.NDArray[np.int64],
+        following: npt.NDArray[np.bool_],
+    ) -> Array:
+        """Chunks to execute (B, H, 7): the labels, a random candidate, or the policy's sample."""
+        config, batch = self._config, len(chosen)
+        draw = self._rng.random(batch)
+        anything = self._rng.integers(0, self._count, batch)
+        executed = candidates[
+            np.arange(batch), np.where(draw > 1.0 - config.explore_share, anything, chosen)
+        ]
+        if self._own:
+            follow = following | (draw < config.policy_share)
+            executed[follow] = candidates[follow, self._own - 1]
+        return np.asarray(executed)
 
     def _candidates(self, frame: SimFrame, stage: npt.NDArray[np.int64]) -> Array:
         servo = self._servo.propose(frame, np.asarray(stage, dtype=np.float64), self._rng)

@@ -4,7 +4,7 @@ Grids (metres, radians, kilograms). Values outside a grid belong to its outermos
 
 - position, goal: x of the workspace in 5 parts by y in 7 parts (35 cells, 0.068 m by 0.08 m).
 - yaw: folded into the asset's symmetry; the seed cell is |yaw| <= 0.10, then 8 cells a side.
-- size: scale; the seed cell is 0.97 to 1.03, then 5 cells below to 0.55 and 6 above to 1.80.
+- size: scale; the seed cell is 0.97 to 1.03, then 5 cells below to 0.55 and 17 above to 2.00.
 - mass-friction: 7 masses by 6 friction coefficients (42 cells).
 - distractors: their number by distance band and direction of the nearest to the target.
 - asset: one cell per asset of the target.
@@ -45,16 +45,16 @@ X_EDGES = _parts(*WORKSPACE_X, 5)
 Y_EDGES = _parts(*WORKSPACE_Y, 7)
 _OUTER_YAW = _parts(SEED_YAW, math.pi / 2, YAW_CELLS_A_SIDE)
 YAW_EDGES = tuple(-edge for edge in reversed(_OUTER_YAW)) + _OUTER_YAW
-SCALE_EDGES = _parts(0.55, SEED_SCALE[0], 5) + _parts(SEED_SCALE[1], 1.80, 6)
+SCALE_EDGES = _parts(0.55, SEED_SCALE[0], 5) + _parts(SEED_SCALE[1], 2.00, 17)
 MASS_EDGES = (0.03, 0.06, 0.11, 0.13, 0.25, 0.50, 0.90, 1.50)
 FRICTION_EDGES = (0.20, 0.40, 0.60, 0.95, 1.05, 1.25, 1.50)
 NEAR_EDGES = (0.0, 0.09, 0.12, 0.16, math.inf)
 """Bands of the nearest distractor's centre distance to the target [m]."""
 AWAY_M = 0.14
 """Least distance from the centre of the seed range, of target or receptacle [m]."""
-AWAY_YAW = 0.8
+AWAY_YAW = 1.0
 """Least turn of an oblong target [rad]."""
-AWAY_WIDTH_M = 0.055
+AWAY_WIDTH_M = 0.066
 """Least width between the fingers, which open to 0.08 m [m]."""
 AWAY_LOAD_KG = 2.0
 """Least mass over friction coefficient [kg]; the gate's limit is `gate_checks.GRIP_LOAD_KG`."""

@@ -193,7 +193,8 @@ class BatchSim:
         rec.command_pos[idx] = pos
         turn = kinematics.exp_rot(ROT_SCALE_RAD * action[:, 3:6])
         rec.command_rot[idx] = turn @ rec.command_rot[idx]
-        rec.gripper_command[idx] = action[:, 6]
+        grip = action[:, 6]
+        rec.gripper_command[idx] = np.where(grip == 0, rec.gripper_command[idx], np.sign(grip))
         self._q_cmd[idx] = kinematics.ik_step(
             self._q_cmd[idx],
             rec.command_pos[idx],
@@ -213,7 +214,8 @@ class BatchSim:
 
         Args:
             actions: (B, H, 7) normalised: position/0.05 m, axis-angle/0.5 rad in the base
-                frame, gripper -1 open to +1 closed. Clipped to [-1, 1].
+                frame, gripper: below 0 opens, above 0 closes, 0 leaves it (as robosuite's
+                Panda gripper takes only the sign). Clipped to [-1, 1].
             active: Scenes to step, (B,); all where None.
             keep: Also return the state after every control step.
         """

@@ -92,7 +92,7 @@ def _of_role(role: Role) -> list[Factor]:
         numbers("sigma", "xy", (x0, y0), (x1, y1), "m"),
         numbers("sigma", "yaw", (-math.pi,), (math.pi,), "rad"),
         asset,
-        numbers("alpha", "scale", (0.5,), (1.8,)),
+        numbers("alpha", "scale", (0.5,), (2.0,)),
         numbers("alpha", "mass_kg", (0.01,), (2.0,), "kg"),
         numbers("alpha", "friction", (0.1,), (3.0,)),
         numbers("alpha", "rgba", (0.0,) * 4, (1.0,) * 4),

@@ -106,7 +106,7 @@ def _wide(axis: Axis) -> dict[str, Sampler]:
     wide: dict[Axis, dict[str, Sampler]] = {
         "position": {"sigma.target.xy": _TABLE},
         "yaw": {"sigma.target.yaw": Uniform(low=-math.pi / 2, high=math.pi / 2)},
-        "size": {"alpha.target.scale": Uniform(low=0.55, high=1.80)},
+        "size": {"alpha.target.scale": Uniform(low=0.55, high=2.00)},
         "mass-friction": {
             "alpha.target.mass_kg": Uniform(low=0.03, high=1.50),
             "alpha.target.friction": Uniform(low=0.20, high=1.50),

@@ -97,7 +97,7 @@ def test_every_issue_says_path_value_limit_and_remedy() -> None:
     assert not isinstance(result, GenerationProgram)
     assert result[0].line() == (
         "value-range: edits.0.sampler.value (alpha.target.scale) = 5 "
-        "(allowed: a number from 0.5 to 1.8); choose a value in the allowed range"
+        "(allowed: a number from 0.5 to 2); choose a value in the allowed range"
     )
 
 

@@ -76,7 +76,7 @@ def test_errors_name_the_value_and_what_is_allowed() -> None:
         read_factor(SEED, "sigma.target.x")
     with pytest.raises(SceneError, match=r"no distractor-1 .*raise tau.distractors first"):
         read_factor(SEED, "sigma.distractor-1.xy")
-    with pytest.raises(SceneError, match=r"alpha.target.scale = 9 .*from 0.5 to 1.8"):
+    with pytest.raises(SceneError, match=r"alpha.target.scale = 9 .*from 0.5 to 2"):
         write_factor(SEED, "alpha.target.scale", 9)
     with pytest.raises(SceneError, match=r"one of cube, block"):
         write_factor(SEED, "alpha.target.asset", "plate")

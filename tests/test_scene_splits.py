@@ -58,7 +58,8 @@ def test_held_out_cells_away_from_the_seed_range_lie_on_several_sides() -> None:
     held = held_out_cells()
     sizes = {int(name[1:]) for name in held["size"]}
     assert min(sizes) < 5
-    assert max(sizes) == 11
+    assert 21 in sizes  # wide enough to be away …
+    assert 22 not in sizes  # … with wider ones to learn from
     yaws = {int(name[1:]) - 8 for name in held["yaw"]}
     assert min(yaws) <= -5
     assert max(yaws) >= 5

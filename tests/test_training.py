@@ -10,18 +10,13 @@ from coda.policy.config import DEBUG_POLICY, LearnerConfig
 from coda.policy.lookahead import LookaheadConfig, search
 from coda.policy.observation import TEXT_DIM
 from coda.policy.potential import Potential, base_program
+from coda.policy.program import LearningTools
 from coda.policy.text import TextEncoder
 from coda.sim.roles import AXES
 from coda.sim.sampling import sample_scene
 from coda.sim.splits import Splits
-from coda.tools.training import (
-    RoundBudget,
-    Target,
-    combine,
-    seed_policy,
-    train_round,
-    training_scenes,
-)
+from coda.tools.collecting import RoundBudget, Target, combine, search_config, training_scenes
+from coda.tools.training import seed_policy, train_round
 
 SPLITS = Splits()
 BASE = Potential(base_program("pick-place"))
@@ -46,6 +41,18 @@ def test_search_by_the_potential_alone_solves_wide_scenes() -> None:
     )
     once = search(scenes, BASE, None, text, LookaheadConfig(), rng=np.random.default_rng(1))
     assert [x.action.tobytes() for x in again.labels] == [x.action.tobytes() for x in once.labels]
+
+
+def test_a_training_program_decides_its_search() -> None:
+    budget = RoundBudget(episodes=1, candidates=10, updates=1, policy_share=0.2)
+    usual = search_config(LearningTools(), budget)
+    assert usual.policy_candidates + usual.servo_candidates == 10
+    assert (usual.prefix_chunks, usual.explore_share, usual.policy_share) == (0, 0.0, 0.2)
+    asked = LearningTools(lookahead_candidates=24, stage_resets=True, exploration_noise=0.1)
+    more = search_config(asked, budget)
+    assert more.policy_candidates + more.servo_candidates == 20
+    assert more.prefix_chunks > 0
+    assert more.explore_share == 0.1
 
 
 def test_training_scenes_never_lie_in_held_out_cells() -> None:

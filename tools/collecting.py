@@ -1,0 +1,239 @@
+"""Collect training data: scenes drawn from programs, searched under their potentials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from coda.policy.flow import FlowChunkPolicy
+from coda.policy.lookahead import LookaheadConfig, SearchResult, search
+from coda.policy.potential import Potential
+from coda.policy.program import LearningTools
+from coda.policy.replay import Replay
+from coda.policy.text import TextEncoder
+from coda.sim.program import Edit, GenerationProgram
+from coda.sim.sampling import Rejected, sample_scene
+from coda.sim.scene import Scene
+from coda.sim.splits import Splits
+
+OnProgress = Callable[[int, int, str], None]
+"""Called with (done, total, label)."""
+
+BATCH = 48
+"""Scenes searched at once."""
+PREFIX_CHUNKS = 6
+"""Most chunks that the policy leads before a search, where phi asks for stage resets."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """One thing to train on: where scenes come from and which potential guides them."""
+
+    label: str
+    """Mode id, or the program's name."""
+    program: GenerationProgram
+    potential: Potential
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundBudget:
+    """What a round may spend. Counts only."""
+
+    episodes: int
+    """Search episodes."""
+    candidates: int
+    """Candidate chunks at each decision."""
+    updates: int
+    """Actor updates."""
+    compose: float = 0.5
+    """Share of the scenes that combine the edits of two or more targets."""
+    policy_share: float = 0.3
+    """Share of a search's chunks that execute the policy's own sample."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """What the search found for one target."""
+
+    label: str
+    episodes: int
+    solved: int
+    labels: int
+    stalled: Mapping[str, int] = field(default_factory=dict)
+    """Stage names where searches that failed stood."""
+
+
+def embed(text: TextEncoder, scenes: Sequence[Scene]) -> npt.NDArray[np.float32]:
+    """Embeddings (N, E) of the scenes' instructions; equal instructions are encoded once."""
+    words = [scene.tau.instruction for scene in scenes]
+    unique = list(dict.fromkeys(words))
+    rows = np.asarray(text.encode(unique), dtype=np.float32)
+    place = {word: i for i, word in enumerate(unique)}
+    return rows[[place[word] for word in words]]
+
+
+def combine(
+    programs: Sequence[GenerationProgram], seed: GenerationProgram | None = None
+) -> GenerationProgram:
+    """One program with the edits of all; of several edits of one path, the first one's stays.
+
+    Programs spell out the seed range of the axes that they leave alone. An edit that is the same
+    in `seed` therefore gives way to any other edit of its path.
+    """
+    narrow = {edit.path: edit.sampler for edit in seed.edits} if seed is not None else {}
+    edits: dict[str, Edit] = {}
+    for program in programs:
+        for edit in program.edits:
+            held = edits.get(edit.path)
+            if held is None or (held.sampler == narrow.get(edit.path) != edit.sampler):
+                edits.pop(edit.path, None)  # keeps the order of the program that it comes from
+                edits[edit.path] = edit
+    return GenerationProgram(
+        name="+".join(program.name for program in programs)[:80],
+        family=programs[0].family,
+        edits=tuple(edits.values())[:32],
+        constraints=tuple(c for program in programs for c in program.constraints)[:8],
+    )
+
+
+def training_scenes(
+    targets: Sequence[Target],
+    count: int,
+    splits: Splits,
+    *,
+    compose: float,
+    rng: np.random.Generator,
+) -> tuple[list[Scene], list[int]]:
+    """Scenes for a round, never in a held-out cell, and the index of each one's target.
+
+    Targets are drawn by weight; with probability `compose` the edits of some other targets are
+    added, so that difficulties are also met together. A program that cannot be drawn under the
+    guard is skipped for that scene.
+    """
+    weights = np.array([max(target.weight, 0.0) for target in targets])
+    if weights.sum() <= 0:
+        weights = np.ones(len(targets))
+    narrow = splits.seed_program()
+    scenes: list[Scene] = []
+    owners: list[int] = []
+    for _ in range(4 * count):
+        if len(scenes) == count:
+            break
+        first = int(rng.choice(len(targets), p=weights / weights.sum()))
+        chosen = [first]
+        if len(targets) > 1 and rng.random() < compose:
+            others = rng.permutation([i for i in range(len(targets)) if i != first])
+            chosen += others[: int(rng.integers(1, len(others) + 1))].tolist()
+        program = combine([targets[i].program for i in chosen], narrow)
+        try:
+            scene = sample_scene(program, rng, guard=splits)
+        except Rejected:
+            continue
+        scenes.append(scene)
+        owners.append(first)
+    return scenes, owners
+
+
+def _store(
+    result: SearchResult, rows: npt.NDArray[np.float32], replay: Replay, round_index: int
+) -> int:
+    """Add the labels that gained potential, scene by scene; returns their number."""
+    kept = [label for label in result.labels if label.gain > 0.0 or label.success]
+    for scene in sorted({label.scene for label in kept}):
+        own = [label for label in kept if label.scene == scene]
+        replay.add_transitions(
+            np.array([label.frames for label in own]),
+            np.array([label.action for label in own]),
+            np.array([label.length for label in own], dtype=np.int64),
+            np.array([label.success for label in own]),
+            rows[scene],
+            source="lookahead",
+            round_index=round_index,
+            episode_success=bool(result.success[scene]),
+        )
+    return len(kept)
+
+
+class Collector:
+    """Searches the scenes of a round and adds the labels to the replay."""
+
+    def __init__(
+        self,
+        policy: FlowChunkPolicy,
+        replay: Replay,
+        budget: RoundBudget,
+        text: TextEncoder,
+        round_index: int,
+        rng: np.random.Generator,
+        threads: int,
+    ) -> None:
+        self._policy, self._replay, self._budget, self._text = policy, replay, budget, text
+        self._round_index, self._rng, self._threads = round_index, rng, threads
+        self.searches: list[Search] = []
+        self.simulated_steps = 0
+
+    def collect(
+        self, targets: Sequence[Target], splits: Splits, on_progress: OnProgress | None
+    ) -> None:
+        """Search the scenes of every target, one target after the other."""
+        budget = self._budget
+        scenes, owners = training_scenes(
+            targets, budget.episodes, splits, compose=budget.compose, rng=self._rng
+        )
+        done = 0
+        for index, target in enumerate(targets):
+            own = [scene for scene, owner in zip(scenes, owners, strict=True) if owner == index]
+            if own and target.potential.program.tools.lookahead:
+                self.searches.append(self._search(target, own))
+            done += len(own)
+            if on_progress is not None:
+                on_progress(done, len(scenes), target.label)
+
+    def _search(self, target: Target, scenes: Sequence[Scene]) -> Search:
+        config = search_config(target.potential.program.tools, self._budget)
+        solved = labels = 0
+        stalled: dict[str, int] = {}
+        for start in range(0, len(scenes), BATCH):
+            part = scenes[start : start + BATCH]
+            rows = embed(self._text, part)
+            result = search(
+                part,
+                target.potential,
+                self._policy,
+                rows,
+                config,
+                rng=self._rng,
+                threads=self._threads,
+            )
+            labels += _store(result, rows, self._replay, self._round_index)
+            solved += int(result.success.sum())
+            self.simulated_steps += result.simulated_steps
+            for stage in result.stall_stage[~result.success].tolist():
+                name = target.potential.stages[stage]
+                stalled[name] = stalled.get(name, 0) + 1
+        return Search(
+            label=target.label, episodes=len(scenes), solved=solved, labels=labels, stalled=stalled
+        )
+
+
+def search_config(tools: LearningTools, budget: RoundBudget) -> LookaheadConfig:
+    """The search that a training program asks for, within a round's budget.
+
+    `budget.candidates` stands for the default number of candidates; a program that asks for twice
+    the default gets twice the budget's. `stage_resets` starts some searches where the policy has
+    led to; `exploration_noise` executes random candidates.
+    """
+    usual = LearningTools().lookahead_candidates
+    count = max(2, round(budget.candidates * tools.lookahead_candidates / usual))
+    own = max(1, min(2, count // 4))
+    return LookaheadConfig(
+        policy_candidates=own,
+        servo_candidates=max(2, count - own),
+        policy_share=budget.policy_share,
+        explore_share=tools.exploration_noise,
+        prefix_chunks=PREFIX_CHUNKS if tools.stage_resets else 0,
+    )

@@ -148,7 +148,8 @@ def _explain(
     )
     if best is None:
         return f"{text}No factor contrast is available; {axis} is what the program edits."
-    away = f"{best['failures_away']} {best['unit']} from the seed scene's {best['seed']}"
+    unit = f" {best['unit']}" if best["unit"] in ("m", "rad", "kg") else ""
+    away = f"{best['failures_away']}{unit} from the seed scene's {best['seed']}"
     if best["successes_away"] is None:
         return (
             f"{text}None succeeded; failures are farthest in {axis}: {best['feature']} is {away}."

@@ -65,7 +65,8 @@ class ChatStream(Iterator[str]):
 
     def _run(self, model: Runnable[Any, AIMessage], messages: list[BaseMessage]) -> Iterator[str]:
         for chunk in model.stream(messages):
-            assert isinstance(chunk, AIMessageChunk)
+            if not isinstance(chunk, AIMessageChunk):  # a model that cannot stream: the whole reply
+                chunk = AIMessageChunk(content=chunk.content, tool_calls=chunk.tool_calls)
             self._whole = chunk if self._whole is None else self._whole + chunk
             if text := str(chunk.text):
                 yield text

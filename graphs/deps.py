@@ -111,7 +111,8 @@ def chat_models(models: Models) -> Mapping[str, BaseChatModel]:
     for name in dict.fromkeys(models.for_role(role) for role in ROLES):
         made[name] = make_model(
             name,
-            base_url=models.base_url,
+            # the server that it names speaks OpenAI's format
+            base_url=None if name.startswith("anthropic:") else models.base_url,
             temperature=models.temperature,
             timeout_s=models.timeout_s,
         )

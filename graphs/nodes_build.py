@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coda.agents import scene_builder
-from coda.agents.asking import NotAcceptable
 from coda.agents.caller import AgentCaller
 from coda.agents.record import NoAnswer
 from coda.graphs.artifacts import (
@@ -91,7 +90,7 @@ def fill_slot(
             program = scene_builder.write_program(
                 caller, order, issues, previous=previous, splits=work.deps.splits
             )
-        except (NoAnswer, NotAcceptable) as error:
+        except NoAnswer as error:
             return _fall_back(work, slot, mode, wanted, f"{error}")
         draw = propose(work, slot, program, wanted, f"{attempt}", work.last_call())
         if best is None or len(draw.scenes) > len(best[1].scenes):

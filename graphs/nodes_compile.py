@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coda.agents import curriculum
-from coda.agents.asking import NotAcceptable
 from coda.agents.caller import AgentCaller
 from coda.agents.omega import compile_generation
 from coda.agents.record import NoAnswer
@@ -126,7 +125,7 @@ class _Compile:
                 program = curriculum.compile_potential(
                     self.caller, mode, diagnosis, base, issues, attempt=attempt, previous=previous
                 )
-            except (NoAnswer, NotAcceptable) as error:
+            except NoAnswer as error:
                 return held, f"{kept}, the curriculum gave none ({error})"
             issues = check_potential(program, good, bad, failed_stage=diagnosis.failed_stage)
             if not issues:

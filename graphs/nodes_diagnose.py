@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coda.agents import critic, refuter
-from coda.agents.asking import NotAcceptable
 from coda.agents.caller import AgentCaller
 from coda.agents.critic import NothingToDiagnose
 from coda.agents.record import NoAnswer
@@ -132,7 +131,7 @@ def _diagnose_group(
         diagnosis = critic.diagnose(
             caller, _evidence(work, caller, group), diagnosis_id, work.round
         )
-    except (NoAnswer, NotAcceptable, NothingToDiagnose, EvidenceError) as error:
+    except (NoAnswer, NothingToDiagnose, EvidenceError) as error:
         work.decide(
             "no-diagnosis",
             f"{group.built.program_id}: left undiagnosed ({error})",
@@ -178,7 +177,7 @@ def _test(
 ) -> ControlTest | None:
     try:
         plan = refuter.design_controls(caller, diagnosis, built.program, work.deps.seed_scene)
-    except (NoAnswer, NotAcceptable) as error:
+    except NoAnswer as error:
         work.decide(
             "untested",
             f"{diagnosis.diagnosis_id}: stays undecided, no control was designed ({error})",

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 from coda.agents import curriculum
 from coda.agents.actions import ModeChange, NewMode
-from coda.agents.asking import NotAcceptable
 from coda.agents.curriculum import PlanFacts
 from coda.agents.directives import Steering, parse_action, read_row
 from coda.agents.record import NoAnswer
@@ -157,7 +156,7 @@ def _slot(
 def _ask(work: Work, facts: PlanFacts) -> PlanAnswer:
     try:
         return curriculum.plan_round(work.caller(), facts)
-    except (NoAnswer, NotAcceptable) as error:
+    except NoAnswer as error:
         work.decide(
             "fallback", f"planned by rule instead of the curriculum ({error})", "rule:fallback"
         )

@@ -7,12 +7,10 @@ i of the other see the same noise.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import mujoco
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -31,8 +29,6 @@ from coda.sim.scene import Scene
 
 BATCH = 64
 """Scenes simulated at once."""
-CACHED_MODELS = 256
-"""Compiled scenes kept for the next evaluation of the same scenes."""
 
 ACTING_TEMPERATURE = 0.2
 """Noise that the policy acts with; at 1 it is the distribution it was trained on. Measured on the
@@ -82,7 +78,7 @@ class Label:
 
 
 class Evaluator:
-    """Runs policies on scenes and remembers the compiled models of the scenes it saw last."""
+    """Runs policies on scenes. (Compiling one again takes milliseconds; keeping it, 3 MB.)"""
 
     def __init__(
         self, db: RunDb, text: TextEncoder, base: Potential, *, threads: int, max_steps: int
@@ -92,7 +88,6 @@ class Evaluator:
         self._base = base
         self._threads = threads
         self._max_steps = max_steps
-        self._models: OrderedDict[str, mujoco.MjModel] = OrderedDict()
 
     def evaluate(
         self,
@@ -119,10 +114,9 @@ class Evaluator:
         trials: list[Trial] = []
         for start in range(0, len(scenes), BATCH):
             part = scenes[start : start + BATCH]
-            sim = BatchSim(part, threads=self._threads, models=self._compiled(part))
+            sim = BatchSim(part, threads=self._threads)
             actor = policy_actor(policy, self.embed(part), seed=seed + start)
             episodes = run_episodes(sim, actor, max_steps=self._max_steps, keep_fine=keep_fine)
-            self._keep(part, sim.models)
             sim.close()
             trials += [
                 self._judge(f"{origin.prefix}:{start + i:04d}", episode)
@@ -140,18 +134,6 @@ class Evaluator:
         rows = self._text.encode(unique)
         place = {text: i for i, text in enumerate(unique)}
         return np.asarray(rows[[place[text] for text in texts]], dtype=np.float32)
-
-    def _compiled(self, scenes: Sequence[Scene]) -> list[mujoco.MjModel] | None:
-        found = [self._models.get(scene.digest()) for scene in scenes]
-        known = [model for model in found if model is not None]
-        return known if len(known) == len(scenes) else None
-
-    def _keep(self, scenes: Sequence[Scene], models: Sequence[mujoco.MjModel]) -> None:
-        for scene, model in zip(scenes, models, strict=True):
-            self._models[scene.digest()] = model
-            self._models.move_to_end(scene.digest())
-        while len(self._models) > CACHED_MODELS:
-            self._models.popitem(last=False)
 
     def _judge(self, episode_id: str, episode: EpisodeData) -> Trial:
         progress, stage = staged_progress(self._base, episode)

@@ -18,6 +18,7 @@ from coda.sim.program import Edit, GenerationProgram
 from coda.sim.sampling import Rejected, sample_scene
 from coda.sim.scene import Scene
 from coda.sim.splits import Splits
+from coda.tools.evaluation import embed
 
 OnProgress = Callable[[int, int, str], None]
 """Called with (done, total, label)."""
@@ -65,15 +66,6 @@ class Search:
     labels: int
     stalled: Mapping[str, int] = field(default_factory=dict)
     """Stage names where searches that failed stood."""
-
-
-def embed(text: TextEncoder, scenes: Sequence[Scene]) -> npt.NDArray[np.float32]:
-    """Embeddings (N, E) of the scenes' instructions; equal instructions are encoded once."""
-    words = [scene.tau.instruction for scene in scenes]
-    unique = list(dict.fromkeys(words))
-    rows = np.asarray(text.encode(unique), dtype=np.float32)
-    place = {word: i for i, word in enumerate(unique)}
-    return rows[[place[word] for word in words]]
 
 
 def combine(

@@ -115,7 +115,7 @@ class Evaluator:
         for start in range(0, len(scenes), BATCH):
             part = scenes[start : start + BATCH]
             sim = BatchSim(part, threads=self._threads)
-            actor = policy_actor(policy, self.embed(part), seed=seed + start)
+            actor = policy_actor(policy, embed(self._text, part), seed=seed + start)
             episodes = run_episodes(sim, actor, max_steps=self._max_steps, keep_fine=keep_fine)
             sim.close()
             trials += [
@@ -126,14 +126,6 @@ class Evaluator:
                 on_batch(len(trials), len(scenes))
         self._journal(trials, origin, labels)
         return trials
-
-    def embed(self, scenes: Sequence[Scene]) -> npt.NDArray[np.float32]:
-        """Embeddings of the scenes' instructions, (N, E)."""
-        texts = [scene.tau.instruction for scene in scenes]
-        unique = list(dict.fromkeys(texts))
-        rows = self._text.encode(unique)
-        place = {text: i for i, text in enumerate(unique)}
-        return np.asarray(rows[[place[text] for text in texts]], dtype=np.float32)
 
     def _judge(self, episode_id: str, episode: EpisodeData) -> Trial:
         progress, stage = staged_progress(self._base, episode)
@@ -165,6 +157,11 @@ class Evaluator:
             )
         self._db.charge(origin.node_key, "sim_steps", float(steps))
         self._db.charge(origin.node_key, "sim_s", steps / CONTROL_HZ)
+
+
+def embed(text: TextEncoder, scenes: Sequence[Scene]) -> npt.NDArray[np.float32]:
+    """Embeddings (N, E) of the scenes' instructions."""
+    return text.encode([scene.tau.instruction for scene in scenes])
 
 
 def policy_actor(policy: ChunkPolicy, text: npt.NDArray[np.float32], *, seed: int) -> Actor:

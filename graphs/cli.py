@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -176,9 +177,19 @@ def version() -> None:
     typer.echo(installed("coda-robotics"))
 
 
+def _check_gl() -> None:
+    """Refuse a bad `MUJOCO_GL` before MuJoCo does: its import fails with a traceback."""
+    value = os.environ.get("MUJOCO_GL", "")
+    if value.lower().strip() not in ("", "egl", "osmesa", "glfw"):
+        raise CodaError(
+            f"MUJOCO_GL = {value!r}; allowed: egl, osmesa, glfw, or unset to have one chosen."
+        )
+
+
 def main() -> None:
     """Entry point of the ``coda`` command."""
     try:
+        _check_gl()
         app()
     except CodaError as error:
         print(f"coda: {' '.join(str(error).split())}", file=sys.stderr)

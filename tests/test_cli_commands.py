@@ -112,3 +112,11 @@ def test_a_resumed_run_keeps_its_settings_but_may_get_a_larger_budget(
     raised = with_allowances(config, ["models.max_tokens=5"])
     assert raised.models.max_tokens == 5
     assert raised.model_copy(update={"models": config.models}) == config
+
+
+def test_a_bad_gl_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MUJOCO_GL", "foo")
+    assert coda(monkeypatch, "version") == 2
+    assert "MUJOCO_GL = 'foo'; allowed: egl" in capsys.readouterr().err

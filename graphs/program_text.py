@@ -69,6 +69,5 @@ def tools_text(tools: LearningTools) -> str:
         (tools.self_imitation, "self-imitation"),
         (tools.planner_demonstrations, f"{tools.planner_demonstrations} planner demonstrations"),
         (tools.exploration_noise, f"exploration noise {tools.exploration_noise:g}"),
-        (True, f"replay share {tools.replay_share:.0%}"),
     )
     return ", ".join(text for wanted, text in parts if wanted)

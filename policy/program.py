@@ -49,8 +49,6 @@ class LearningTools(_Data):
     self_imitation: bool = True
     planner_demonstrations: Annotated[int, Field(ge=0, le=200)] = 0
     exploration_noise: Annotated[float, Field(ge=0.0, le=0.5)] = 0.0
-    replay_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.5
-    """Share of each batch that comes from earlier rounds."""
 
 
 class TrainingProgram(_Data):

@@ -7,15 +7,24 @@ import pytest
 import torch
 
 from coda.policy.config import DEBUG_POLICY, LearnerConfig
+from coda.policy.flow import FlowChunkPolicy
 from coda.policy.lookahead import LookaheadConfig, search
 from coda.policy.observation import TEXT_DIM
 from coda.policy.potential import Potential, base_program
 from coda.policy.program import LearningTools
+from coda.policy.replay import SOURCES, Replay
 from coda.policy.text import TextEncoder
 from coda.sim.roles import AXES
 from coda.sim.sampling import sample_scene
 from coda.sim.splits import Splits
-from coda.tools.collecting import RoundBudget, Target, combine, search_config, training_scenes
+from coda.tools.collecting import (
+    Collector,
+    RoundBudget,
+    Target,
+    combine,
+    search_config,
+    training_scenes,
+)
 from coda.tools.training import seed_policy, train_round
 
 SPLITS = Splits()
@@ -61,6 +70,23 @@ def test_training_scenes_never_lie_in_held_out_cells() -> None:
     assert len(scenes) == len(owners) == 40
     assert not any(SPLITS.held_out(scene) for scene in scenes)
     assert len(set(owners)) > 3
+
+
+def test_demonstrations_are_made_where_a_training_program_asks_for_them() -> None:
+    tools = LearningTools(lookahead=False, planner_demonstrations=2)
+    program = base_program("pick-place").model_copy(update={"tools": tools})
+    target = Target(label="m", program=SPLITS.seed_program(), potential=Potential(program))
+    replay = Replay()
+    policy = FlowChunkPolicy(DEBUG_POLICY)
+    budget = RoundBudget(episodes=4, candidates=4, updates=1)
+    rng = np.random.default_rng(0)
+    collector = Collector(policy, replay, budget, TextEncoder(), 3, rng, 1)
+    collector.collect([target], SPLITS, None)
+    assert collector.searches == []
+    assert replay.episodes == 2
+    assert set(replay["source"]) == {SOURCES.index("planner")}
+    assert set(replay["round"]) == {3}
+    assert collector.simulated_steps > 0
 
 
 def test_combined_programs_keep_every_path_once() -> None:

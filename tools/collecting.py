@@ -14,7 +14,9 @@ from coda.policy.potential import Potential
 from coda.policy.program import LearningTools
 from coda.policy.replay import Replay
 from coda.policy.text import TextEncoder
+from coda.sim.planner import ScriptedPlanner
 from coda.sim.program import Edit, GenerationProgram
+from coda.sim.rollout import run_scenes
 from coda.sim.sampling import Rejected, sample_scene
 from coda.sim.scene import Scene
 from coda.sim.splits import Splits
@@ -179,11 +181,23 @@ class Collector:
         done = 0
         for index, target in enumerate(targets):
             own = [scene for scene, owner in zip(scenes, owners, strict=True) if owner == index]
+            wanted = target.potential.program.tools.planner_demonstrations
+            if wanted:
+                self._demonstrate(own[:wanted])
             if own and target.potential.program.tools.lookahead:
                 self.searches.append(self._search(target, own))
             done += len(own)
             if on_progress is not None:
                 on_progress(done, len(scenes), target.label)
+
+    def _demonstrate(self, scenes: Sequence[Scene]) -> None:
+        """Planner rollouts on some of a target's scenes; those that succeed are imitated."""
+        episodes = run_scenes(scenes, ScriptedPlanner(), threads=self._threads)
+        self.simulated_steps += sum(episode.steps for episode in episodes)
+        solved = [episode for episode in episodes if episode.success]
+        rows = embed(self._text, [episode.scene for episode in solved])
+        for episode, row in zip(solved, rows, strict=True):
+            self._replay.add(episode, row, source="planner", round_index=self._round_index)
 
     def _search(self, target: Target, scenes: Sequence[Scene]) -> Search:
         config = search_config(target.potential.program.tools, self._budget)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import sqlite3
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -186,6 +188,13 @@ def _check_gl() -> None:
         )
 
 
+def _no_space(error: OSError | sqlite3.OperationalError) -> bool:
+    """Whether a disk or a quota is full."""
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return "disk is full" in str(error)
+
+
 def main() -> None:
     """Entry point of the ``coda`` command."""
     try:
@@ -193,4 +202,13 @@ def main() -> None:
         app()
     except CodaError as error:
         print(f"coda: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(2)
+    except (OSError, sqlite3.OperationalError) as error:
+        if not _no_space(error):
+            raise
+        print(
+            "coda: the disk is full; free some space and go on with 'coda run --resume', "
+            "nothing finished is lost.",
+            file=sys.stderr,
+        )
         sys.exit(2)

@@ -91,17 +91,10 @@ def _held(frame: SimFrame) -> Bool:
 class ScriptedPlanner:
     """Maps states to chunks by rules: hover, descend, close, lift, carry, lower, open, retreat."""
 
-    def __init__(self, *, rng: np.random.Generator | None = None, jitter_m: float = 0.0) -> None:
-        self._rng = rng
-        self._jitter_m = jitter_m
-
     def __call__(self, frame: SimFrame, active: Bool) -> Array:
         """Chunks (B, H, 7) for every state; `active` is not needed."""
         del active  # Unused.
-        goal, turn, gripper = self.targets(frame)
-        if self._rng is not None and self._jitter_m > 0:
-            goal = goal + self._rng.normal(0.0, self._jitter_m, goal.shape)
-        return servo_chunk(frame, goal, turn, gripper)
+        return servo_chunk(frame, *self.targets(frame))
 
     def targets(self, frame: SimFrame) -> tuple[Array, Array, Array]:
         """Goal point (B, 3), turn (B,) and gripper command (B,) of each state's rule."""
@@ -152,8 +145,6 @@ class ScriptedPlanner:
         turn = np.where(held, 0.0, turn)
         ready = held & centred & (gap < 0.008)
         done = (placed & ~held) | ready
-        retreat = frame.command_pos.copy()
-        retreat[:, 2] = np.maximum(retreat[:, 2], np.where(ready, retreat[:, 2], 0.0))
         away = frame.command_pos + np.array([0.0, 0.0, 0.05])
         opened = frame.gripper_width_m > 0.03 + 2 * frame.half_size[:, _T].min(axis=1)
         goal = pick(done, pick(ready | (closing & ~opened), frame.command_pos, away), goal)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.metadata
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -120,3 +122,21 @@ def test_a_bad_gl_is_one_line(
     monkeypatch.setenv("MUJOCO_GL", "foo")
     assert coda(monkeypatch, "version") == 2
     assert "MUJOCO_GL = 'foo'; allowed: egl" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.ENOSPC, "No space left"), sqlite3.OperationalError("database or disk is full")],
+    ids=["file", "database"],
+)
+def test_a_full_disk_is_one_line(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full() -> None:
+        raise error
+
+    monkeypatch.setattr("coda.graphs.cli.app", full)
+    assert coda(monkeypatch) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("coda: the disk is full; free some space and go on with")
+    assert shown.count("\n") == 1

@@ -31,8 +31,8 @@ BATCH = 64
 """Scenes simulated at once."""
 
 ACTING_TEMPERATURE = 0.2
-"""Noise that the policy acts with; at 1 it is the distribution it was trained on. Measured on the
-combined OOD scenes after one round: success .31 at 1, .40 at .5, .48 at 0."""
+"""Noise that the policy acts with; at 1 it is the distribution it was trained on, whose stray
+chunks cost successes."""
 
 OnBatch = Callable[[int, int], None]
 """Called with (episodes done, episodes in all)."""

@@ -159,8 +159,7 @@ def train_round(
     config = learner or LearnerConfig()
     config = config.model_copy(update={"actor_updates": -(-budget.updates // config.cycles)})
     if critic is None:
-        # the demonstrations' narrow statistics do not fit what the search found; measured on the
-        # OOD file after one round, 3,000 updates: .64 with new statistics, .56 with the old
+        # the demonstrations' narrow statistics do not fit what the search found
         _refit(policy, replay)
         critic = ChunkCritic(
             critic_shape or CriticConfig(),

@@ -124,6 +124,10 @@ class BatchSim:
         """MuJoCo's state of one scene, for rendering and the validity gate."""
         return self._datas[index]
 
+    def qpos(self, index: int) -> Array:
+        """Generalised positions (nq,) of one scene, a copy."""
+        return self._datas[index].qpos.copy()
+
     def layout(self, index: int) -> Layout:
         """Where one scene's things are in its model."""
         return self._layouts[index]

@@ -1,101 +1,120 @@
-"""Pictures of scenes and rollouts, off screen, with EGL or OSMesa chosen by itself."""
+"""Pictures of scenes and rollouts, off screen, from the agent view and the wrist camera."""
 
 from __future__ import annotations
 
-import ctypes.util
-import importlib
-import os
-import sys
-from typing import Any, Literal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
 
 import mujoco
 import numpy as np
 import numpy.typing as npt
 
 from coda.sim.engine import BatchSim
-from coda.sim.errors import SimulationError
+from coda.sim.gl import GL_HINT, ensure_gl, open_context
 from coda.sim.mjcf import compile_scene
 from coda.sim.scene import Scene
+from coda.sim.simplify import simplify_robot
+
+__all__ = [
+    "CAMERAS", "FAST", "FILM", "GL_HINT", "STILL", "Camera", "Image", "Quality", "SceneRenderer",
+    "ensure_gl", "render_scene", "replay", "replayed",
+]  # fmt: skip
 
 Image = npt.NDArray[np.uint8]
 Camera = Literal["agentview", "wrist"]
 
 CAMERAS: dict[Camera, str] = {"agentview": "agentview", "wrist": "robot0_eye_in_hand"}
-GL_HINT = "install one: apt-get install libosmesa6 (or libegl1), or set MUJOCO_GL=egl|osmesa|glfw"
+MAX_GEOMS = 2000
+HIDDEN_GROUP = 5
+SHADOW_MAP = 2048
+"""Side of the shadow map [pixels]."""
+AMBIENT, HEADLIGHT, KEY, FILL = 0.30, 0.15, 0.42, 0.20
+"""Strengths of the light; they add up so that white in full light is not washed out."""
 
 
-def ensure_gl() -> str:
-    """Name of the off-screen GL to use: `MUJOCO_GL` where set, else EGL with a device, else OSMesa.
+@dataclass(frozen=True, kw_only=True)
+class Quality:
+    """What a picture costs; the simulation is the same."""
 
-    Raises `SimulationError` with the packages to install where none is there.
-    """
-    chosen = os.environ.get("MUJOCO_GL", "").lower()
-    if chosen in ("egl", "osmesa", "glfw"):
-        return chosen
-    if chosen:
-        raise SimulationError(f"MUJOCO_GL = {chosen!r}; allowed: egl, osmesa, glfw.")
-    if sys.platform in ("darwin", "win32"):
-        return "glfw"
-    if ctypes.util.find_library("EGL") and os.path.exists("/dev/dri"):
-        return "egl"
-    if ctypes.util.find_library("OSMesa"):
-        return "osmesa"
-    if ctypes.util.find_library("EGL"):
-        return "egl"
-    raise SimulationError(f"no off-screen GL found; {GL_HINT}.")
+    samples: int
+    """Samples a pixel (anti-aliasing); 0 is one."""
+    shadows: bool
+    cell_m: float
+    """Details of the robot smaller than this are left out [m]; 0 keeps every triangle."""
 
 
-def _context(backend: str, width: int, height: int) -> Any:
-    """An off-screen GL context; MuJoCo's own choice is fixed when it is imported, ours is not."""
-    try:
-        module = importlib.import_module(f"mujoco.{backend}")
-        context = module.GLContext(width, height)
-        context.make_current()
-    except (RuntimeError, AttributeError, ImportError, OSError, mujoco.FatalError) as error:
-        words = " ".join(str(error).split())
-        raise SimulationError(f"MuJoCo cannot render with {backend}: {words}; {GL_HINT}.") from None
-    return context
+FAST = Quality(samples=0, shadows=False, cell_m=0.008)
+"""For a policy's observations of some 128 pixels."""
+FILM = Quality(samples=4, shadows=False, cell_m=0.004)
+STILL = Quality(samples=4, shadows=True, cell_m=0.0)
+"""For single pictures that people look at."""
 
 
 class SceneRenderer:
-    """Renders one scene at any of its recorded states. Use as a context manager.
+    """Draws scenes at any of their recorded states; one GL context. Use as a context manager.
+
+    For one thread at a time. The renderer can be pointed at another scene, which costs a
+    compilation, and an upload only where the meshes differ.
 
     Args:
         scene: The scene; compiled with robosuite's visual meshes.
         size: Height and width [pixels].
+        quality: `FAST`, `FILM`, `STILL` or another trade-off.
     """
 
-    def __init__(self, scene: Scene, *, size: tuple[int, int] = (256, 256)) -> None:
+    model: mujoco.MjModel
+
+    def __init__(
+        self, scene: Scene, *, size: tuple[int, int] = (256, 256), quality: Quality = FILM
+    ) -> None:
+        self.size, self.quality = size, quality
         height, width = size
-        self.model = compile_scene(scene, visual=True)
-        self.data = mujoco.MjData(self.model)
+        model = self._compile(scene)
         self._option = mujoco.MjvOption()
         self._option.geomgroup[:] = (1, 1, 1, 0, 0, 0)
         self._option.sitegroup[:] = 0
-        self._gl = _context(ensure_gl(), width, height)
-        self._scene = mujoco.MjvScene(self.model, 2000)
-        # shadows are five times the rest of a picture's cost in software rendering
-        self._scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = 0
-        self._scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
         self._view = mujoco.MjvCamera()
         self._view.type = mujoco.mjtCamera.mjCAMERA_FIXED
-        self._context = mujoco.MjrContext(self.model, mujoco.mjtFontScale.mjFONTSCALE_100)
-        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
         self._rect = mujoco.MjrRect(0, 0, width, height)
         self._pixels: Image = np.zeros((height, width, 3), dtype=np.uint8)
+        self._gl = open_context(width, height)
+        self._upload(model)
+        self._take(scene, model)
 
     def __enter__(self) -> SceneRenderer:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the GL context back; nothing can be drawn afterwards."""
+        self._gl.make_current()
         self._context.free()
         self._gl.free()
+
+    def point_at(self, scene: Scene) -> None:
+        """Draw another scene from now on, in the same GL context."""
+        if scene == self.scene:
+            return
+        model = self._compile(scene)
+        if not _same_meshes(model, self.model):
+            self._gl.make_current()
+            self._context.free()
+            self._upload(model)
+        self._take(scene, model)
 
     def draw(self, qpos: npt.NDArray[np.float64], *, camera: Camera = "agentview") -> Image:
         """Picture (H, W, 3) of generalised positions `qpos` (nq,)."""
         self.data.qpos[:] = qpos
-        mujoco.mj_forward(self.model, self.data)
-        self._view.fixedcamid = self.model.camera(CAMERAS[camera]).id
+        mujoco.mj_kinematics(self.model, self.data)
+        mujoco.mj_comPos(self.model, self.data)
+        mujoco.mj_camlight(self.model, self.data)
+        self._view.fixedcamid = camera_id = self.model.camera(CAMERAS[camera]).id
+        if not self.quality.shadows:  # what is out of the picture may still throw a shadow
+            out = self._out_of_view(camera_id)
+            self.model.geom_group[:] = np.where(out, HIDDEN_GROUP, self._groups)
         mujoco.mjv_updateScene(
             self.model,
             self.data,
@@ -105,19 +124,102 @@ class SceneRenderer:
             mujoco.mjtCatBit.mjCAT_ALL.value,
             self._scene,
         )
+        self._gl.make_current()
         mujoco.mjr_render(self._rect, self._scene, self._context)
         mujoco.mjr_readPixels(self._pixels, None, self._rect, self._context)
         return np.flipud(self._pixels).copy()
 
+    def _out_of_view(self, camera_id: int) -> npt.NDArray[np.bool_]:
+        """Geoms whose bounding sphere lies outside a camera's picture, (G,).
+
+        MuJoCo would send all their triangles to the driver: for the wrist camera the whole arm.
+        """
+        height, width = self.size
+        up = np.deg2rad(self.model.cam_fovy[camera_id]) / 2
+        side = np.arctan(np.tan(up) * width / height)
+        axes = self.data.cam_xmat[camera_id].reshape(3, 3)
+        x, y, z = ((self.data.geom_xpos - self.data.cam_xpos[camera_id]) @ axes).T
+        radius = self.model.geom_rbound
+        outside = -z < -radius
+        for offset, angle in ((np.abs(x), side), (np.abs(y), up)):
+            outside |= offset * np.cos(angle) + z * np.sin(angle) > radius
+        return np.asarray(outside & (radius > 0))  # a plane has no bounding sphere
+
+    def _compile(self, scene: Scene) -> mujoco.MjModel:
+        model = compile_scene(scene, visual=True)
+        height, width = self.size
+        model.vis.global_.offheight, model.vis.global_.offwidth = height, width
+        model.vis.quality.offsamples = self.quality.samples
+        model.vis.quality.shadowsize = SHADOW_MAP
+        if self.quality.cell_m > 0:
+            simplify_robot(model, self.quality.cell_m)
+        _light(model)
+        return model
+
+    def _upload(self, model: mujoco.MjModel) -> None:
+        """Meshes and textures to the driver, the most expensive part of a new scene."""
+        self._context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100)
+        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
+
+    def _take(self, scene: Scene, model: mujoco.MjModel) -> None:
+        self.scene, self.model = scene, model
+        self.data = mujoco.MjData(model)
+        self._groups = model.geom_group.copy()
+        self._scene = mujoco.MjvScene(model, MAX_GEOMS)
+        self._scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = int(self.quality.shadows)
+        self._scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
+
+
+def _same_meshes(a: mujoco.MjModel, b: mujoco.MjModel) -> bool:
+    """Whether what was uploaded of one model serves the other too."""
+    names = (
+        "mesh_vert", "mesh_normal", "mesh_face", "mesh_facenormal", "mesh_facenum", "mesh_texcoord",
+        "mesh_facetexcoord", "mesh_graph", "tex_data", "mat_texid",
+    )  # fmt: skip
+    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in names)
+
+
+def _light(model: mujoco.MjModel) -> None:
+    """Even light without glare, so that the wrist camera sees the table, not the lamp."""
+    head = model.vis.headlight
+    head.ambient[:], head.diffuse[:], head.specular[:] = AMBIENT, HEADLIGHT, 0.0
+    model.light_ambient[:], model.light_specular[:] = 0.0, 0.05
+    model.light_diffuse[:1], model.light_diffuse[1:] = KEY, FILL
+    model.light_exponent[:], model.light_cutoff[:] = 0.0, 80.0  # no spots of light
+
 
 def render_scene(
-    scene: Scene, *, camera: Camera = "agentview", size: tuple[int, int] = (256, 256)
+    scene: Scene,
+    *,
+    camera: Camera = "agentview",
+    size: tuple[int, int] = (256, 256),
+    quality: Quality = FILM,
 ) -> Image:
     """Picture (H, W, 3) of a scene after its reset."""
     sim = BatchSim([scene])
     sim.reset()
-    with SceneRenderer(scene, size=size) as renderer:
-        return renderer.draw(sim.data(0).qpos, camera=camera)
+    with SceneRenderer(scene, size=size, quality=quality) as renderer:
+        return renderer.draw(sim.qpos(0), camera=camera)
+
+
+def replayed(
+    sim: BatchSim, actions: npt.NDArray[np.float64], lengths: npt.NDArray[np.int64]
+) -> Iterator[int]:
+    """Simulate a stored rollout again in a batch of one; yields 0, then each control step done.
+
+    Args:
+        sim: One scene; reset here.
+        actions: Chunks (T, H, 7).
+        lengths: Control steps executed of each chunk (T,).
+    """
+    sim.reset()
+    done = 0
+    yield done
+    for chunk, length in zip(actions, lengths, strict=True):
+        for h in range(int(length)):
+            sim.step_chunk(chunk[None, h : h + 1])
+            done += 1
+            yield done
 
 
 def replay(
@@ -129,30 +231,17 @@ def replay(
     camera: Camera = "agentview",
     size: tuple[int, int] = (240, 320),
 ) -> tuple[list[Image], list[int]]:
-    """Simulate a stored rollout again and film it.
-
-    Args:
-        scene: Its scene.
-        actions: Chunks (T, H, 7).
-        lengths: Control steps executed of each chunk (T,).
-        every: Film every n-th control step.
+    """Simulate a stored rollout again and picture every n-th control step.
 
     Returns:
         Pictures, and the control step of each.
     """
     sim = BatchSim([scene])
-    sim.reset()
     pictures: list[Image] = []
     steps: list[int] = []
     with SceneRenderer(scene, size=size) as renderer:
-        pictures.append(renderer.draw(sim.data(0).qpos, camera=camera))
-        steps.append(0)
-        done = 0
-        for chunk, length in zip(actions, lengths, strict=True):
-            for h in range(int(length)):
-                sim.step_chunk(chunk[None, h : h + 1])
-                done += 1
-                if done % every == 0:
-                    pictures.append(renderer.draw(sim.data(0).qpos, camera=camera))
-                    steps.append(done)
+        for step in replayed(sim, actions, lengths):
+            if step % every == 0:
+                pictures.append(renderer.draw(sim.qpos(0), camera=camera))
+                steps.append(step)
     return pictures, steps

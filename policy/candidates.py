@@ -15,7 +15,7 @@ import numpy as np
 
 from coda.policy.potential import Potential
 from coda.sim.frame import Array, SimFrame
-from coda.sim.planner import CLOSED, OPEN, servo_chunk
+from coda.sim.motion import CLOSED, OPEN, servo_chunk
 from coda.sim.predicates import grasp_point, grasp_yaw_error, surface_gap, vertical_half
 from coda.sim.roles import ROLES
 from coda.sim.terms import PredicateTerm

@@ -181,7 +181,7 @@ def observe_vector(frame: SimFrame) -> npt.NDArray[np.float32]:
         here * (receptacle - frame.pos[:, _TARGET]),
         here * _fine(receptacle - frame.pos[:, _TARGET]),
         here * frame.half_size[:, _RECEPTACLE],
-        _column(frame.touch_receptacle[:, _TARGET]),
+        _column(frame.touch[:, _TARGET, _RECEPTACLE]),
         *_distractors(frame),
     ]
     return np.concatenate(parts, axis=1).astype(np.float32)

@@ -1,12 +1,12 @@
-"""`BatchSim`: many scenes stepped in chunks on a thread pool, bit-identical for any thread count.
+"""`BatchSim`: many scenes stepped in chunks, bit-identical for any batch and thread count.
 
-One control step is one vectorised differential IK step for the whole batch, then
-`mj_step` (which releases the interpreter lock) for each scene.
+One control step is one vectorised differential IK step for the whole batch, one native call that
+steps the physics of every scene, and one vectorised reading of the states.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -18,7 +18,9 @@ import numpy.typing as npt
 from coda.sim import kinematics
 from coda.sim.errors import SimulationError
 from coda.sim.frame import Array, SimFrame
-from coda.sim.mjcf import PHYSICS_DT_S, Layout, compile_scene, layout
+from coda.sim.layout import Layout, layout
+from coda.sim.mjcf import PHYSICS_DT_S, compile_scene
+from coda.sim.physics import STATE, Index, Physics, RolloutPhysics
 from coda.sim.predicates import Bool, holds
 from coda.sim.recorder import Recorder
 from coda.sim.scene import Scene
@@ -39,21 +41,20 @@ MAX_JOINT_STEP_RAD = 0.12
 """Fastest joint motion in one control step [rad]."""
 SETTLE_STEPS = 6
 """Control steps that a reset lets the scene settle for."""
+FINGER_OPEN_M = 0.04
+"""Position of each finger when open [m]."""
 FLOOR_M = 0.004
 """Lowest commanded height of the finger tips above the table [m]."""
 
-T = TypeVar("T")
 K = TypeVar("K")
-
-_STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 
 
 @dataclass(frozen=True)
 class Snapshot:
     """Full state of every scene of a batch; `restore` continues bit-identically."""
 
-    physics: tuple[Array, ...]
-    """MuJoCo's integration state of every scene."""
+    physics: Array
+    """Physics states (B, S)."""
     q_cmd: Array
     """Commanded joint angles (B, 7) [rad]."""
     hold: npt.NDArray[np.int64]
@@ -85,6 +86,7 @@ class BatchSim:
         scenes: B scenes.
         threads: Worker threads for physics.
         models: Compiled models to share (one a scene); compiled here where None.
+        physics: Backend that holds the states; MuJoCo's native rollout where None.
     """
 
     def __init__(
@@ -93,20 +95,19 @@ class BatchSim:
         *,
         threads: int = 1,
         models: Sequence[mujoco.MjModel] | None = None,
+        physics: Physics | None = None,
     ) -> None:
         if not scenes:
             raise SimulationError("a batch needs at least one scene.")
         self.scenes = tuple(scenes)
+        self.models = tuple(models or compile_scenes(scenes, threads=threads))
+        lays = [layout(m, s) for m, s in zip(self.models, self.scenes, strict=True)]
+        self._set_up(lays, physics or RolloutPhysics(self.models, threads=threads))
+
+    def _set_up(self, layouts: Sequence[Layout], physics: Physics) -> None:
         self.batch = len(self.scenes)
-        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
-        self._threads = threads
-        if models is None:
-            models = self._map_list(lambda i: compile_scene(self.scenes[i]))
-        self.models = tuple(models)
-        self._layouts = tuple(layout(m, s) for m, s in zip(self.models, self.scenes, strict=True))
-        self._datas = tuple(mujoco.MjData(m) for m in self.models)
-        self._recorder = Recorder(self.models, self._datas, self._layouts, self.scenes)
-        self._ctrl = tuple(d.ctrl for d in self._datas)
+        self._layouts, self._physics = tuple(layouts), physics
+        self._recorder = Recorder(layouts, physics, control_dt_s=1.0 / CONTROL_HZ)
         self._q_cmd = np.zeros((self.batch, kinematics.N_JOINTS))
         self._hold = np.zeros(self.batch, dtype=np.int64)
         self._verifiers = _group([s.nu.terms for s in self.scenes])
@@ -115,41 +116,38 @@ class BatchSim:
         )
 
     def close(self) -> None:
-        """Stop the worker threads."""
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
+        """Drop the states. Worker threads are shared by all batches and end with the process."""
+        self._physics.states = np.zeros((0, 0))
 
     def data(self, index: int) -> mujoco.MjData:
-        """MuJoCo's state of one scene, for rendering and the validity gate."""
-        return self._datas[index]
+        """MuJoCo's view of one scene's present state, a copy with everything derived from it."""
+        model = self.models[index]
+        data = mujoco.MjData(model)
+        mujoco.mj_setState(model, data, self._state(index), STATE)
+        data.ctrl[:] = self._ctrl(np.array([index]))[0]
+        mujoco.mj_forward(model, data)
+        return data
+
+    def _state(self, index: int) -> Array:
+        return self._physics.states[index, : 1 + self.models[index].nq + self.models[index].nv]
 
     def qpos(self, index: int) -> Array:
         """Generalised positions (nq,) of one scene, a copy."""
-        return self._datas[index].qpos.copy()
+        return self._state(index)[1 : 1 + self.models[index].nq].copy()
+
+    def set_state(self, index: int, state: Array) -> SimFrame:
+        """Put one scene into a state (1 + nq + nv,): time, qpos, qvel. Contacts follow a step."""
+        self._state(index)[:] = state
+        self._recorder.read(np.array([index]), first=True)
+        return self.frame()
+
+    def state(self, index: int) -> Array:
+        """State (1 + nq + nv,) of one scene, a copy: time, qpos, qvel."""
+        return self._state(index).copy()
 
     def layout(self, index: int) -> Layout:
         """Where one scene's things are in its model."""
         return self._layouts[index]
-
-    def _map_list(self, f: Callable[[int], T]) -> list[T]:
-        if self._pool is None:
-            return [f(i) for i in range(self.batch)]
-        return list(self._pool.map(f, range(self.batch)))
-
-    def _each(self, f: Callable[[int], None], indices: npt.NDArray[np.int64]) -> None:
-        """Run `f` on every index, in contiguous slices on the pool."""
-
-        def part(share: npt.NDArray[np.int64]) -> None:
-            for i in share.tolist():
-                f(i)
-
-        if self._pool is None or len(indices) == 1:
-            part(indices)
-            return
-        shares = np.array_split(indices, min(self._threads, len(indices)))
-        for done in [self._pool.submit(part, share) for share in shares]:
-            done.result()
 
     def frame(self) -> SimFrame:
         """Present states."""
@@ -160,32 +158,28 @@ class BatchSim:
         start = np.array([s.sigma.robot.xyz for s in self.scenes])
         rot = kinematics.down_rot([s.sigma.robot.yaw for s in self.scenes])
         self._q_cmd, _ = kinematics.solve_ik(start, rot)
-        rec = self._recorder
+        rec, states = self._recorder, self._physics.states
         rec.command_pos[:], rec.command_rot[:] = start, rot
         rec.gripper_command[:] = -1.0
         self._hold[:] = 0
+        for i, lay in enumerate(self._layouts):
+            states[i, : len(lay.start)] = lay.start
+        arm = kinematics.N_JOINTS
+        states[:, 1 : 1 + arm] = self._q_cmd
+        states[:, 1 + arm], states[:, 2 + arm] = FINGER_OPEN_M, -FINGER_OPEN_M
         everyone = np.arange(self.batch)
-
-        def settle(i: int) -> None:
-            model, data, lay = self.models[i], self._datas[i], self._layouts[i]
-            mujoco.mj_resetData(model, data)
-            data.qpos[: kinematics.N_JOINTS] = self._q_cmd[i]
-            data.qpos[lay.fingers[0]], data.qpos[lay.fingers[1]] = 0.04, -0.04
-            self._set_ctrl(i)
-            mujoco.mj_step(model, data, SUBSTEPS * settle_steps)
-            data.time = 0.0
-            rec.read(i, first=True)
-
-        self._each(settle, everyone)
+        if settle_steps:
+            self._physics.step(everyone, self._ctrl(everyone), SUBSTEPS * settle_steps)
+        states[:, 0] = 0.0
+        rec.read(everyone, first=True)
         return self.frame()
 
-    def _set_ctrl(self, i: int) -> None:
-        ctrl = self._ctrl[i]
-        ctrl[: kinematics.N_JOINTS] = self._q_cmd[i]
-        half = 0.02 * (1.0 - self._recorder.gripper_command[i])
-        ctrl[7], ctrl[8] = half, -half
+    def _ctrl(self, rows: Index) -> Array:
+        """Commands (n, 9): joint angles, then the two finger positions."""
+        half = 0.5 * FINGER_OPEN_M * (1.0 - self._recorder.gripper_command[rows])
+        return np.concatenate((self._q_cmd[rows], half[:, None], -half[:, None]), axis=1)
 
-    def _command(self, action: Array, idx: npt.NDArray[np.int64]) -> None:
+    def _command(self, action: Array, idx: Index) -> None:
         """Move the commanded poses by normalised actions (n, 7) and solve one IK step."""
         rec = self._recorder
         pos = rec.command_pos[idx] + POS_SCALE_M * action[:, :3]
@@ -206,10 +200,13 @@ class BatchSim:
             max_step_rad=MAX_JOINT_STEP_RAD,
         )
 
-    def _physics(self, i: int) -> None:
-        self._set_ctrl(i)
-        mujoco.mj_step(self.models[i], self._datas[i], SUBSTEPS)
-        self._recorder.read(i)
+    def _advance(self, idx: Index) -> Index:
+        """One control step of scenes `idx`; returns those whose state broke."""
+        states, before = self._physics.states, self._physics.states[idx, 0].copy()
+        self._physics.step(idx, self._ctrl(idx), SUBSTEPS)
+        self._recorder.read(idx)
+        ran = states[idx, 0] - before > (SUBSTEPS - 0.5) * PHYSICS_DT_S
+        return np.asarray(idx[~(self._recorder.finite(idx) & ran)])
 
     def step_chunk(
         self, actions: Array, active: Bool | None = None, *, keep: bool = False
@@ -238,9 +235,8 @@ class BatchSim:
             if not idx.size:
                 break
             self._command(clipped[idx, h], idx)
-            self._each(self._physics, idx)
+            bad = self._advance(idx)
             steps[idx] += 1
-            bad = idx[~self._recorder.finite(idx)]
             crashed[bad] = True
             live[bad] = False
             won = self._verify(np.flatnonzero(live))
@@ -271,20 +267,16 @@ class BatchSim:
 
     def snapshot(self) -> Snapshot:
         """Copy the full state of every scene."""
-        physics = []
-        for model, data in zip(self.models, self._datas, strict=True):
-            state = np.empty(mujoco.mj_stateSize(model, _STATE))
-            mujoco.mj_getState(model, data, state, _STATE)
-            physics.append(state)
-        return Snapshot(tuple(physics), self._q_cmd.copy(), self._hold.copy(), self.frame().pack())
+        states = self._physics.states.copy()
+        return Snapshot(states, self._q_cmd.copy(), self._hold.copy(), self.frame().pack())
 
     def restore(self, snapshot: Snapshot, rows: Sequence[int] | None = None) -> SimFrame:
         """Return to a snapshot; scene b takes the snapshot's row ``rows[b]`` (b where None)."""
-        order = list(range(self.batch)) if rows is None else list(rows)
+        order = np.arange(self.batch) if rows is None else np.asarray(rows, dtype=np.int64)
         if len(order) != self.batch:
             raise SimulationError(f"{len(order)} rows for a batch of {self.batch} scenes.")
-        for b, row in enumerate(order):
-            mujoco.mj_setState(self.models[b], self._datas[b], snapshot.physics[row], _STATE)
+        width = min(self._physics.states.shape[1], snapshot.physics.shape[1])
+        self._physics.states[:, :width] = snapshot.physics[order][:, :width]
         self._q_cmd[:] = snapshot.q_cmd[order]
         self._hold[:] = snapshot.hold[order]
         self._recorder.load(SimFrame.unpack(snapshot.frame[order]))
@@ -295,10 +287,21 @@ class BatchSim:
 
         Restore it with ``rows = np.repeat(range(B), copies)`` of a snapshot of this batch.
         """
-        order = [i for i in range(self.batch) for _ in range(copies)]
-        branched = BatchSim([self.scenes[i] for i in order], models=[self.models[i] for i in order])
-        branched._pool, branched._threads = self._pool, self._threads
-        return branched
+        order = np.repeat(np.arange(self.batch), copies)
+        other = BatchSim.__new__(BatchSim)
+        other.scenes = tuple(self.scenes[i] for i in order.tolist())
+        other.models = tuple(self.models[i] for i in order.tolist())
+        lays = [self._layouts[i] for i in order.tolist()]
+        other._set_up(lays, self._physics.branch(order))
+        return other
+
+
+def compile_scenes(scenes: Sequence[Scene], *, threads: int = 1) -> list[mujoco.MjModel]:
+    """Compiled models of scenes; one record given several times shares one."""
+    unique = {id(scene): scene for scene in scenes}
+    with ThreadPoolExecutor(max(1, threads)) as pool:
+        models = dict(zip(unique, pool.map(compile_scene, unique.values()), strict=True))
+    return [models[id(scene)] for scene in scenes]
 
 
 def _group(keys: Sequence[K]) -> list[tuple[K, npt.NDArray[np.int64]]]:

@@ -26,12 +26,24 @@ _SHAPES: dict[str, tuple[int, ...]] = {
     "linvel": (N_ROLES, 3),
     "angvel": (N_ROLES, 3),
     "half_size": (N_ROLES, 3),
+    "grip": (N_ROLES, 3),
+    "grip_half": (N_ROLES, 3),
+    "seat": (N_ROLES,),
+    "seat_half": (N_ROLES, 2),
+    "mouth": (N_ROLES,),
     "present": (N_ROLES,),
     "touch_left": (N_ROLES,),
     "touch_right": (N_ROLES,),
     "touch_table": (N_ROLES,),
-    "touch_receptacle": (N_ROLES,),
+    "touch": (N_ROLES, N_ROLES),
     "robot_touch_table": (),
+    "joint_kind": (),
+    "joint_pos": (),
+    "joint_vel": (),
+    "joint_span": (),
+    "joint_axis": (3,),
+    "joint_anchor": (3,),
+    "joint_goal": (),
     "time_s": (),
 }
 FRAME_SIZE = sum(int(np.prod(shape)) for shape in _SHAPES.values())
@@ -42,7 +54,7 @@ FRAME_SIZE = sum(int(np.prod(shape)) for shape in _SHAPES.values())
 class SimFrame:
     """A batch of states, role axis in the order of `ROLES` (absent roles are zero).
 
-    Base frame, metres, radians, seconds. `touch_*` and `present` are 0 or 1. `pos` is the centre
+    Base frame, metres, radians, seconds. `touch*` and `present` are 0 or 1. `pos` is the centre
     of the object's bounding box, `half_size` its half extents along the object's own axes.
     """
 
@@ -62,14 +74,44 @@ class SimFrame:
     rot: Array
     linvel: Array
     angvel: Array
+    """Angular velocity; free bodies' in their own axes [rad/s]."""
     half_size: Array
+    grip: Array
+    """Centre of the part that the gripper takes, from `pos`, along the object's own axes."""
+    grip_half: Array
+    """Half extents of that part; zero where the gripper cannot take the object."""
+    seat: Array
+    """Height over `pos` of the surface that takes things up: a plate's top, a bin's floor."""
+    seat_half: Array
+    """Half extents of that surface along the object's x and y."""
+    mouth: Array
+    """Height over `pos` of the rim that things pass on the way to the seat."""
     present: Array
     touch_left: Array
     touch_right: Array
     touch_table: Array
-    touch_receptacle: Array
+    touch: Array
+    """Contact between roles, (B, R, R), symmetric."""
     robot_touch_table: Array
+    joint_kind: Array
+    """The fixture's joint, (B,): 0 there is none, 1 it slides, 2 it turns."""
+    joint_pos: Array
+    """Displacement from closed [m or rad]."""
+    joint_vel: Array
+    joint_span: Array
+    """Travel from closed to fully open [m or rad]; 1 where there is no joint."""
+    joint_axis: Array
+    """Direction of the joint's motion, or of its axis, (B, 3)."""
+    joint_anchor: Array
+    """A point on the axis of a joint that turns, (B, 3)."""
+    joint_goal: Array
+    """Opening that the task wants, as a share of the travel."""
     time_s: Array
+
+    @property
+    def opening(self) -> Array:
+        """How far the fixture is open, (B,): 0 closed, 1 fully open."""
+        return self.joint_pos / self.joint_span
 
     @property
     def batch(self) -> int:

@@ -53,7 +53,9 @@ def check_task(scene: Scene) -> Iterator[Finding]:
         )
         return
     goal = scene.tau.goal
-    named = [("tau.goal.subject", goal.subject), ("tau.goal.reference", goal.reference)]
+    named = [("tau.goal.subject", goal.subject)]
+    if goal.reference is not None:
+        named.append(("tau.goal.reference", goal.reference))
     for i, term in enumerate(scene.nu.terms):
         named.append((f"nu.terms.{i}.subject", term.subject))
         if term.reference is not None:
@@ -62,7 +64,7 @@ def check_task(scene: Scene) -> Iterator[Finding]:
         if role not in scene.roles:
             present = "roles present: " + ", ".join(scene.roles)
             yield _finding("role-absent", path, role, present, "name a role of the scene")
-    if goal.subject == goal.reference:
+    if goal.reference is not None and goal.subject == goal.reference:
         yield _finding(
             "role-absent", "tau.goal.reference", goal.reference, "another role than the subject",
             "let the goal relate two roles",

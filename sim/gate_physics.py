@@ -232,15 +232,16 @@ def _goal_reached(sim: BatchSim) -> Bool:
     """Whether the verifier comes to hold with the goal's subject set down on its reference."""
     frame = sim.reset()
     for i, scene in enumerate(sim.scenes):
-        data, lay = sim.data(i), sim.layout(i)
-        subject = ROLES.index(scene.tau.goal.subject)
-        reference = ROLES.index(scene.tau.goal.reference)
-        address = lay.qpos[lay.roles.index(subject)]
-        speed = lay.qvel[lay.roles.index(subject)]
-        if address < 0:
+        goal = scene.tau.goal
+        free = {body[0]: body for body in sim.layout(i).free}
+        subject = free.get(ROLES.index(goal.subject))
+        if subject is None or goal.reference is None:
             continue
-        up = float(vertical_half(frame, scene.tau.goal.reference)[i])
-        up += float(vertical_half(frame, scene.tau.goal.subject)[i])
-        data.qpos[address : address + 3] = frame.pos[i, reference] + (0.0, 0.0, up + 0.0005)
-        data.qvel[speed : speed + 6] = 0.0
+        _, q, v = subject
+        reference = ROLES.index(goal.reference)
+        up = float(frame.seat[i, reference] + vertical_half(frame, goal.subject)[i])
+        state = sim.state(i)
+        state[q : q + 3] = frame.pos[i, reference] + (0.0, 0.0, up + 0.0005)
+        state[v : v + 6] = 0.0
+        sim.set_state(i, state)
     return sim.step_chunk(_idle(sim.batch, GOAL_STEPS)).success

@@ -35,9 +35,9 @@ def _points(sim: BatchSim, i: int, role: Role) -> Array:
     )
 
 
-def _in_picture(sim: BatchSim, i: int, points: Array) -> int:
+def _in_picture(sim: BatchSim, i: int, data: mujoco.MjData, points: Array) -> int:
     """How many points project into the square picture."""
-    model, data = sim.models[i], sim.data(i)
+    model = sim.models[i]
     camera = model.camera(CAMERA).id
     local = (points - data.cam_xpos[camera]) @ data.cam_xmat[camera].reshape(3, 3)
     extent = math.tan(math.radians(float(model.cam_fovy[camera])) / 2)
@@ -46,12 +46,11 @@ def _in_picture(sim: BatchSim, i: int, points: Array) -> int:
     return int(inside.sum())
 
 
-def _seen(sim: BatchSim, i: int, role: Role, points: Array) -> int:
+def _seen(sim: BatchSim, i: int, data: mujoco.MjData, role: Role, points: Array) -> int:
     """How many points have nothing but the object itself before them."""
-    model, data = sim.models[i], sim.data(i)
+    model = sim.models[i]
     origin = data.cam_xpos[model.camera(CAMERA).id].copy()
-    lay = sim.layout(i)
-    body = lay.bodies[lay.roles.index(ROLES.index(role))]
+    body = sim.layout(i).bodies[role]
     hit = np.zeros(1, dtype=np.int32)
     count = 0
     for point in points:
@@ -63,9 +62,10 @@ def _seen(sim: BatchSim, i: int, role: Role, points: Array) -> int:
 def view_issues(sim: BatchSim, i: int) -> list[Issue]:
     """What keeps the agent camera from seeing target and receptacle in the present state."""
     roles: tuple[Role, ...] = ("target", "receptacle")
-    for role in roles:
+    data = sim.data(i)
+    for role in (role for role in roles if role in sim.scenes[i].roles):
         points = _points(sim, i, role)
-        inside = _in_picture(sim, i, points)
+        inside = _in_picture(sim, i, data, points)
         if inside < MIN_POINTS_IN_VIEW:
             return [
                 make_issue(
@@ -73,7 +73,7 @@ def view_issues(sim: BatchSim, i: int) -> list[Issue]:
                     f"at least {MIN_POINTS_IN_VIEW}", f"move the {role} into the workspace",
                 )
             ]  # fmt: skip
-        seen = _seen(sim, i, role, points)
+        seen = _seen(sim, i, data, role, points)
         if seen < MIN_POINTS_SEEN:
             return [
                 make_issue(

@@ -39,14 +39,7 @@ def robot_xml() -> str:
 
 def quat_to_rot(quat: npt.ArrayLike) -> Array:
     """Rotation matrix (3, 3) of a quaternion (w, x, y, z); normalises it first."""
-    w, x, y, z = np.asarray(quat, dtype=np.float64) / np.linalg.norm(quat)
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
+    return np.asarray(quats_to_rots(np.asarray(quat, dtype=np.float64)[None])[0])
 
 
 class _Chain:
@@ -88,15 +81,20 @@ def chain() -> _Chain:
     return _Chain()
 
 
-def forward(q: Array) -> tuple[Array, Array, Array]:
-    """Pose of the grip frame and its geometric Jacobian.
+def quats_to_rots(quats: Array) -> Array:
+    """Rotation matrices (N, 3, 3) of quaternions (N, 4) (w, x, y, z); normalises them first."""
+    unit = quats / np.sqrt((quats * quats).sum(axis=1, keepdims=True))
+    w, x, y, z = unit.T
+    rows = (
+        (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
+        (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
+        (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
+    )
+    return np.stack([np.stack(row, axis=1) for row in rows], axis=1)
 
-    Args:
-        q: Joint angles (B, 7) [rad].
 
-    Returns:
-        Position (B, 3) [m], rotation (B, 3, 3), Jacobian (B, 6, 7) (linear rows first).
-    """
+def _links(q: Array) -> tuple[Array, Array, Array, Array]:
+    """Grip position, last link's rotation, and every joint's origin and axis (B, 7, 3)."""
     fixed = chain()
     batch = q.shape[0]
     cos, sin = np.cos(q), np.sin(q)
@@ -112,11 +110,29 @@ def forward(q: Array) -> tuple[Array, Array, Array]:
         rot = np.stack((x * c + y * s, y * c - x * s, base[:, :, 2]), axis=2)
         origins[:, i] = p
         axes[:, i] = rot[:, :, 2]
-    p = p + rot @ fixed.tool_pos
-    jac = np.empty((batch, 6, N_JOINTS))
+    return p + rot @ fixed.tool_pos, rot, origins, axes
+
+
+def forward_pose(q: Array) -> tuple[Array, Array]:
+    """Position (B, 3) [m] and rotation (B, 3, 3) of the grip frame at joint angles (B, 7) [rad]."""
+    p, rot, _, _ = _links(q)
+    return p, rot @ chain().tool_rot
+
+
+def forward(q: Array) -> tuple[Array, Array, Array]:
+    """Pose of the grip frame and its geometric Jacobian.
+
+    Args:
+        q: Joint angles (B, 7) [rad].
+
+    Returns:
+        Position (B, 3) [m], rotation (B, 3, 3), Jacobian (B, 6, 7) (linear rows first).
+    """
+    p, rot, origins, axes = _links(q)
+    jac = np.empty((q.shape[0], 6, N_JOINTS))
     jac[:, :3] = np.cross(axes, p[:, None, :] - origins).transpose(0, 2, 1)
     jac[:, 3:] = axes.transpose(0, 2, 1)
-    return p, rot @ fixed.tool_rot, jac
+    return p, rot @ chain().tool_rot, jac
 
 
 def rotvec(rot: Array) -> Array:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import copy
 import functools
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass
 
 import mujoco
 import numpy as np
 import numpy.typing as npt
 
-from coda.sim.assets import ASSETS, Asset, half_size
 from coda.sim.errors import SimulationError
 from coda.sim.kinematics import robot_xml
-from coda.sim.roles import ROLES, Role
-from coda.sim.scene import ObjectAttributes, Pose, Scene
+from coda.sim.mjcf_objects import add_object, fmt
+from coda.sim.mjcf_touch import add_touch_sensors
+from coda.sim.scene import Scene
 
 PHYSICS_DT_S = 0.005
 TABLE_CENTER_M = (0.50, 0.0, -0.025)
@@ -28,36 +27,9 @@ SERVO_KV = (450.0, 450.0, 350.0, 350.0, 200.0, 200.0, 200.0)
 SERVO_FORCE = (87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0)
 """Torque limits of the Panda's joints [N m]."""
 ARMATURE = 0.1
-HULL_VERTICES = 40
-"""Vertices kept of an object mesh's convex hull."""
-
-KIND_TABLE, KIND_LEFT, KIND_RIGHT, KIND_ROBOT, KIND_NONE = 10, 11, 12, 13, 99
-"""Codes of `Layout.geom_kind` beside the role indices 0 … R-1."""
-
-DISC_RADIUS = 1.128
-"""Radius of a disc over the half side of the square of equal area."""
-
 VIEW_FOVY_DEG = 52.0
 _VIEW_TARGET = np.array([0.47, 0.0, 0.06])
 _VIEW_FROM = np.array([1.12, 0.0, 0.68])
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Where a scene's things are in a compiled model."""
-
-    roles: tuple[int, ...]
-    """Role indices present."""
-    bodies: npt.NDArray[np.int64]
-    """Body id of each present role."""
-    qpos: tuple[int, ...]
-    """First qpos address of each present role's free joint; -1 for fixed objects."""
-    qvel: tuple[int, ...]
-    geom_kind: npt.NDArray[np.int64]
-    """For each geom: role index, or one of the KIND codes."""
-    grip_site: int
-    fingers: tuple[int, int]
-    """qpos addresses of the finger joints."""
 
 
 @functools.cache
@@ -116,7 +88,7 @@ def _robot_base(visual: bool) -> ET.Element:
         root, "option", timestep=str(PHYSICS_DT_S), integrator="implicitfast", cone="pyramidal"
     )
     ET.SubElement(option, "flag", autoreset="disable", multiccd="enable")
-    ET.SubElement(root, "size", memory="1M")
+    ET.SubElement(root, "size", memory="8M")
     compiler = ET.SubElement(root, "compiler")
     compiler.set("angle", "radian")
     return root
@@ -130,82 +102,6 @@ def _camera(world: ET.Element) -> None:
     axes = " ".join(f"{v:.6f}" for v in (*x, *np.cross(z, x)))
     pos = " ".join(f"{v:.4f}" for v in _VIEW_FROM)
     ET.SubElement(world, "camera", name="agentview", pos=pos, xyaxes=axes, fovy=str(VIEW_FOVY_DEG))
-
-
-def _fmt(values: npt.ArrayLike) -> str:
-    return " ".join(f"{float(v):.9g}" for v in np.ravel(np.asarray(values)))
-
-
-@functools.cache
-def _mesh_parts(class_name: str) -> tuple[ET.Element, ET.Element]:
-    from robosuite.models import objects
-
-    model = getattr(objects, class_name)(name="a")
-    mesh = model.asset.find("mesh")
-    geom = next(g for g in model.get_obj().iter("geom"))
-    return mesh, geom
-
-
-def _add_object(
-    root: ET.Element, role: Role, pose: Pose, attributes: ObjectAttributes, asset: Asset
-) -> None:
-    world = root.find("worldbody")
-    assets = root.find("asset")
-    if world is None or assets is None:
-        raise SimulationError("the robot model has no worldbody or asset section.")
-    half = half_size(attributes)
-    yaw = pose.yaw
-    body = ET.SubElement(
-        world,
-        "body",
-        name=role,
-        pos=_fmt((*pose.xy, half[2] + (0.0 if asset.fixed else 0.0005))),
-        quat=_fmt((np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2))),
-    )
-    geom = {
-        "name": f"{role}_geom",
-        "rgba": _fmt(attributes.rgba),
-        "mass": f"{attributes.mass_kg:.9g}",
-        "friction": f"{attributes.friction:.9g} 0.01 0.0002",
-        "priority": "1",
-        "condim": "4",
-        "group": "2",
-        "solref": "0.015 1",
-    }
-    if not asset.fixed:
-        ET.SubElement(body, "freejoint", name=f"{role}_joint")
-    if asset.shape == "mesh" and asset.robosuite_class is not None:
-        mesh, _ = _mesh_parts(asset.robosuite_class)
-        scale = [float(v) for v in mesh.get("scale", "1 1 1").split()]
-        ET.SubElement(
-            assets,
-            "mesh",
-            name=f"{role}_mesh",
-            file=mesh.get("file", ""),
-            scale=_fmt([v * attributes.scale for v in scale]),
-            maxhullvert=str(HULL_VERTICES),
-        )
-        offset = [-v * attributes.scale for v in asset.center_m]
-        ET.SubElement(
-            body, "geom", geom | {"type": "mesh", "mesh": f"{role}_mesh", "pos": _fmt(offset)}
-        )
-    elif asset.shape == "cylinder":
-        ET.SubElement(body, "geom", geom | {"type": "cylinder", "size": _fmt((half[0], half[2]))})
-    else:
-        if asset.shape == "disc":
-            ET.SubElement(
-                body,
-                "geom",
-                type="cylinder",
-                size=_fmt((half[0] * DISC_RADIUS, half[2] * 1.02)),
-                rgba=geom["rgba"],
-                contype="0",
-                conaffinity="0",
-                mass="0",
-                group="2",
-            )
-            geom |= {"group": "3", "rgba": "0 0 0 0"}
-        ET.SubElement(body, "geom", geom | {"type": "box", "size": _fmt(half)})
 
 
 def scene_xml(scene: Scene, *, visual: bool = False) -> str:
@@ -222,8 +118,8 @@ def scene_xml(scene: Scene, *, visual: bool = False) -> str:
         "geom",
         name="table",
         type="box",
-        pos=_fmt(TABLE_CENTER_M),
-        size=_fmt(TABLE_HALF_M),
+        pos=fmt(TABLE_CENTER_M),
+        size=fmt(TABLE_HALF_M),
         friction="1 0.005 0.0001",
         rgba="0.72 0.62 0.5 1",
         group="2",
@@ -233,7 +129,7 @@ def scene_xml(scene: Scene, *, visual: bool = False) -> str:
         "geom",
         name="floor",
         type="plane",
-        pos=_fmt((0.0, 0.0, FLOOR_Z_M)),
+        pos=fmt((0.0, 0.0, FLOOR_Z_M)),
         size="4 4 0.1",
         rgba="0.82 0.84 0.86 1",
         group="1",
@@ -241,8 +137,8 @@ def scene_xml(scene: Scene, *, visual: bool = False) -> str:
     if visual:
         _dress(root, world, table)
     for role in scene.roles:
-        attributes = scene.alpha.objects[role]
-        _add_object(root, role, scene.sigma.poses[role], attributes, ASSETS[attributes.asset])
+        add_object(root, role, scene.sigma.poses[role], scene.alpha.objects[role])
+    add_touch_sensors(root, scene)
     return ET.tostring(root, encoding="unicode")
 
 
@@ -299,37 +195,3 @@ def compile_scene(scene: Scene, *, visual: bool = False) -> mujoco.MjModel:
     except ValueError as error:
         words = " ".join(str(error).split())
         raise SimulationError(f"scene {scene.digest()} does not compile: {words}") from None
-
-
-def layout(model: mujoco.MjModel, scene: Scene) -> Layout:
-    """Find a scene's roles, fingers and sites in its compiled model."""
-    kind = np.full(model.ngeom, KIND_NONE, dtype=np.int64)
-    for g in range(model.ngeom):
-        name = mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_GEOM, g) or ""
-        if name == "table":
-            kind[g] = KIND_TABLE
-        elif name.startswith("gripper0_finger1"):
-            kind[g] = KIND_LEFT
-        elif name.startswith("gripper0_finger2"):
-            kind[g] = KIND_RIGHT
-        elif name.startswith(("robot0", "gripper0")):
-            kind[g] = KIND_ROBOT
-        elif name.endswith("_geom"):
-            kind[g] = ROLES.index(name.removesuffix("_geom"))
-    bodies, qpos, qvel = [], [], []
-    for role in scene.roles:
-        body = model.body(role)
-        bodies.append(int(body.id))
-        joint = int(model.body_jntadr[body.id])
-        qpos.append(int(model.jnt_qposadr[joint]) if joint >= 0 else -1)
-        qvel.append(int(model.jnt_dofadr[joint]) if joint >= 0 else -1)
-    fingers = [int(model.joint(f"gripper0_finger_joint{i}").qposadr[0]) for i in (1, 2)]
-    return Layout(
-        roles=tuple(ROLES.index(role) for role in scene.roles),
-        bodies=np.array(bodies),
-        qpos=tuple(qpos),
-        qvel=tuple(qvel),
-        geom_kind=kind,
-        grip_site=int(model.site("grip").id),
-        fingers=(fingers[0], fingers[1]),
-    )

@@ -41,16 +41,25 @@ DEFAULT_LIMITS: Mapping[PredicateName, float] = MappingProxyType(
         "settled": 0.05,
         "upright": 0.35,
         "contact": 0.0,
+        "inside": 0.02,
+        "inserted": 0.015,
+        "joint_at": 0.15,
     }
 )
 """Thresholds used where a term has no `limit`."""
 
 
-def grasp_point(frame: SimFrame, role: Role) -> Array:
-    """Where the finger tips close on an object (B, 3) [m]: its centre, at most 25 mm deep."""
+def grip_center(frame: SimFrame, role: Role) -> Array:
+    """Centre (B, 3) [m] of the part of an object that the gripper takes."""
     i = ROLES.index(role)
-    point = frame.pos[:, i].copy()
-    up = vertical_half(frame, role)
+    return np.asarray(frame.pos[:, i] + (frame.rot[:, i] @ frame.grip[:, i, :, None])[:, :, 0])
+
+
+def grasp_point(frame: SimFrame, role: Role) -> Array:
+    """Where the finger tips close on an object (B, 3) [m]: its grip's centre, or 25 mm deep."""
+    i = ROLES.index(role)
+    point = grip_center(frame, role)
+    up = np.asarray((np.abs(frame.rot[:, i, 2, :]) * frame.grip_half[:, i]).sum(axis=1))
     point[:, 2] += up - np.minimum(up, GRASP_DEPTH_M)
     return point
 
@@ -59,6 +68,12 @@ def vertical_half(frame: SimFrame, role: Role) -> Array:
     """Half of an object's vertical extent as it is turned now (B,) [m]."""
     i = ROLES.index(role)
     return np.asarray((np.abs(frame.rot[:, i, 2, :]) * frame.half_size[:, i]).sum(axis=1))
+
+
+def graspable(frame: SimFrame, role: Role) -> Bool:
+    """Whether a role is there and has a part that the gripper takes, (B,)."""
+    i = ROLES.index(role)
+    return np.asarray((frame.present[:, i] > 0) & (frame.grip_half[:, i].min(axis=1) > 0))
 
 
 def grasp_yaw_error(frame: SimFrame, role: Role) -> Array:
@@ -71,7 +86,7 @@ def grasp_yaw_error(frame: SimFrame, role: Role) -> Array:
     gripper = np.arctan2(opening[:, 1], opening[:, 0])
     best = np.full(frame.batch, np.inf)
     error = np.zeros(frame.batch)
-    half = frame.half_size[:, i]
+    half = frame.grip_half[:, i]
     narrow = np.minimum(half[:, 0], half[:, 1])
     for axis in (0, 1):
         direction = frame.rot[:, i, :2, axis]
@@ -86,7 +101,7 @@ def grasp_yaw_error(frame: SimFrame, role: Role) -> Array:
 
 def grasp_width(frame: SimFrame, role: Role) -> Array:
     """Width (B,) of the object between the fingers [m], along its narrow graspable side."""
-    half = frame.half_size[:, ROLES.index(role)]
+    half = frame.grip_half[:, ROLES.index(role)]
     return np.asarray(2.0 * np.minimum(half[:, 0], half[:, 1]))
 
 
@@ -114,8 +129,7 @@ def _grasped(frame: SimFrame, term: PredicateTerm, limit: float) -> Array:
 
 
 def _lifted(frame: SimFrame, term: PredicateTerm, limit: float) -> Array:
-    i = ROLES.index(term.subject)
-    return np.asarray(frame.pos[:, i, 2] - vertical_half(frame, term.subject) - limit)
+    return np.asarray(underside(frame, term.subject) - limit)
 
 
 def _horizontal(frame: SimFrame, term: PredicateTerm) -> Array:
@@ -127,21 +141,54 @@ def _above(frame: SimFrame, term: PredicateTerm, limit: float) -> Array:
     return np.asarray(limit - _horizontal(frame, term))
 
 
+def underside(frame: SimFrame, role: Role) -> Array:
+    """Height (B,) of an object's lowest point over the table [m]."""
+    return np.asarray(frame.pos[:, ROLES.index(role), 2] - vertical_half(frame, role))
+
+
 def surface_gap(frame: SimFrame, subject: Role, reference: Role) -> Array:
-    """Height (B,) of the subject's underside over the reference's top [m]."""
+    """Height (B,) of the subject's underside over the reference's seat [m].
+
+    The seat is a plate's top, a bin's or a hole's floor, a post's foot. What was tipped over offers
+    its side instead.
+    """
+    j = ROLES.index(reference)
+    stands = frame.rot[:, j, 2, 2] > 0.9
+    seat = np.where(stands, frame.seat[:, j], vertical_half(frame, reference))
+    return np.asarray(underside(frame, subject) - frame.pos[:, j, 2] - seat)
+
+
+def depth_below_mouth(frame: SimFrame, subject: Role, reference: Role) -> Array:
+    """How far (B,) the subject's underside is below the reference's rim or tip [m]."""
+    j = ROLES.index(reference)
+    return np.asarray(frame.pos[:, j, 2] + frame.mouth[:, j] - underside(frame, subject))
+
+
+def seat_clearance(frame: SimFrame, subject: Role, reference: Role) -> Array:
+    """How far (B,) the subject's centre is within the reference's seat [m]; negative outside."""
     i, j = ROLES.index(subject), ROLES.index(reference)
-    under = frame.pos[:, i, 2] - vertical_half(frame, subject)
-    return np.asarray(under - frame.pos[:, j, 2] - vertical_half(frame, reference))
+    off = frame.pos[:, i] - frame.pos[:, j]
+    local = (frame.rot[:, j].transpose(0, 2, 1) @ off[:, :, None])[:, :2, 0]
+    return np.asarray((frame.seat_half[:, j] - np.abs(local)).min(axis=1))
 
 
 def _on(frame: SimFrame, term: PredicateTerm, limit: float) -> Array:
     reference = _reference(term)
-    half = frame.half_size[:, ROLES.index(reference)]
-    rim = np.minimum(half[:, 0], half[:, 1]) - _horizontal(frame, term)
+    i, j = ROLES.index(term.subject), ROLES.index(reference)
+    rim = frame.seat_half[:, j].min(axis=1) - _horizontal(frame, term)
     height = limit - np.abs(surface_gap(frame, term.subject, reference))
     margin = np.minimum(rim, height)
-    touching = frame.touch_receptacle[:, ROLES.index(term.subject)] > 0
-    return np.asarray(np.where(touching, margin, np.minimum(margin, -TOUCH_M)))
+    return np.asarray(np.where(frame.touch[:, i, j] > 0, margin, np.minimum(margin, -TOUCH_M)))
+
+
+def _within(frame: SimFrame, term: PredicateTerm, limit: float) -> Array:
+    reference = _reference(term)
+    side = seat_clearance(frame, term.subject, reference)
+    return np.minimum(side, depth_below_mouth(frame, term.subject, reference) - limit)
+
+
+def _joint_at(frame: SimFrame, term: PredicateTerm, limit: float) -> Array:
+    return np.asarray(limit - np.abs(frame.opening - frame.joint_goal))
 
 
 def _released(frame: SimFrame, term: PredicateTerm, limit: float) -> Array:
@@ -167,17 +214,12 @@ def _upright(frame: SimFrame, term: PredicateTerm, limit: float) -> Array:
 
 def _contact(frame: SimFrame, term: PredicateTerm, limit: float) -> Array:
     i = ROLES.index(term.subject)
-    if term.reference == "receptacle":
-        touching = frame.touch_receptacle[:, i] > 0
-        gap = np.abs(surface_gap(frame, term.subject, "receptacle"))
-    elif term.reference is None:
+    if term.reference is None:
         touching = frame.touch_table[:, i] > 0
-        gap = np.abs(frame.pos[:, i, 2] - vertical_half(frame, term.subject))
+        gap = np.abs(underside(frame, term.subject))
     else:
-        raise SceneError(
-            f"contact({term.subject}, {term.reference}) is not observed; "
-            "reference may be receptacle, or absent for the table."
-        )
+        touching = frame.touch[:, i, ROLES.index(term.reference)] > 0
+        gap = np.abs(surface_gap(frame, term.subject, term.reference))
     return np.asarray(np.where(touching, TOUCH_M, -np.maximum(gap, TOUCH_M))) - limit
 
 
@@ -201,6 +243,9 @@ _MARGINS: Mapping[PredicateName, Callable[[SimFrame, PredicateTerm, float], Arra
             "settled": _settled,
             "upright": _upright,
             "contact": _contact,
+            "inside": _within,
+            "inserted": _within,
+            "joint_at": _joint_at,
         }
     )
 )
@@ -209,14 +254,17 @@ _MARGINS: Mapping[PredicateName, Callable[[SimFrame, PredicateTerm, float], Arra
 def evaluate(term: PredicateTerm, frame: SimFrame) -> tuple[Bool, Array]:
     """Truth (B,) and signed margin (B,) of a term; the margin is >= 0 exactly where it is true.
 
-    A term about an absent role is false with margin -1.
+    A term that names an absent role has margin 1 or -1, as its `if_absent` says.
     """
     limit = DEFAULT_LIMITS[term.name] if term.limit is None else term.limit
     margin = _MARGINS[term.name](frame, term, limit)
-    here = frame.present[:, ROLES.index(term.subject)] > 0
-    margin = np.where(here, margin, -1.0)
     if term.negate:
         margin = np.where(margin >= 0, -np.maximum(margin, 1e-9), -margin)
+    here = frame.present[:, ROLES.index(term.subject)] > 0
+    if term.reference is not None:
+        here = here & (frame.present[:, ROLES.index(term.reference)] > 0)
+    absent = term.negate if term.if_absent is None else term.if_absent
+    margin = np.where(here, margin, 1.0 if absent else -1.0)
     return margin >= 0, margin
 
 

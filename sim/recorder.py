@@ -1,107 +1,122 @@
-"""Reads MuJoCo states into the arrays of a `SimFrame`, one scene at a time."""
+"""Turns physics states into the arrays of a `SimFrame`, for the whole batch at once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
 
-import mujoco
 import numpy as np
 import numpy.typing as npt
 
-from coda.sim.assets import half_size
-from coda.sim.frame import _SHAPES, N_ROLES, Array, SimFrame
-from coda.sim.mjcf import KIND_LEFT, KIND_RIGHT, KIND_ROBOT, KIND_TABLE, PHYSICS_DT_S, Layout
-from coda.sim.roles import ROLES
-from coda.sim.scene import Scene
+from coda.sim import kinematics
+from coda.sim.frame import _SHAPES, Array, SimFrame
+from coda.sim.layout import Layout
+from coda.sim.physics import Index, Physics
 
-_RECEPTACLE = ROLES.index("receptacle")
-_CONTROL_DT_S = 10 * PHYSICS_DT_S
+SLIDE, HINGE = 1, 2
+"""Values of `SimFrame.joint_kind`."""
 
 
 class Recorder:
-    """Arrays of a batch's frame, filled scene by scene (each scene writes only its own rows)."""
+    """Arrays of a batch's frame.
+
+    Args:
+        layouts: Where each scene's things are, (B,).
+        physics: The batch's states.
+        control_dt_s: Time between two records of a scene [s].
+    """
 
     ee_pos: Array
     command_pos: Array
     command_rot: Array
     gripper_command: Array
 
-    def __init__(
-        self,
-        models: Sequence[mujoco.MjModel],
-        datas: Sequence[mujoco.MjData],
-        layouts: Sequence[Layout],
-        scenes: Sequence[Scene],
-    ) -> None:
-        batch = len(models)
-        self._models, self._datas = models, datas
+    def __init__(self, layouts: Sequence[Layout], physics: Physics, *, control_dt_s: float) -> None:
+        batch = len(layouts)
+        self._physics = physics
+        self._dt_s = control_dt_s
         self._arrays = {name: np.zeros((batch, *shape)) for name, shape in _SHAPES.items()}
         for name in ("ee_pos", "command_pos", "command_rot", "gripper_command"):
             setattr(self, name, self._arrays[name])
-        self._roles = [np.array(lay.roles) for lay in layouts]
-        self._moving = [
-            [(r, q, v) for r, q, v in zip(lay.roles, lay.qpos, lay.qvel, strict=True) if v >= 0]
-            for lay in layouts
-        ]
-        self._layouts = layouts
-        self._views = [
-            (d.xpos, d.xmat.reshape(-1, 3, 3), d.site_xpos, d.site_xmat, d.qpos, d.qvel)
-            for d in datas
-        ]
-        for i, (lay, scene) in enumerate(zip(layouts, scenes, strict=True)):
-            for r, role in zip(lay.roles, scene.roles, strict=True):
-                self._arrays["half_size"][i, r] = half_size(scene.alpha.objects[role])
-                self._arrays["present"][i, r] = 1.0
+        for i, lay in enumerate(layouts):
+            for name, value in lay.constants.items():
+                self._arrays[name][i] = value
+        free = [(i, *body) for i, lay in enumerate(layouts) for body in lay.free]
+        self._free = np.array(free, dtype=np.int64).reshape(-1, 4)
+        moving = [(i, lay.joint_columns, m) for i, lay in enumerate(layouts) for m in lay.moving]
+        self._moving = np.array([(i, m.role) for i, _, m in moving], dtype=np.int64).reshape(-1, 2)
+        self._moving_pos = np.array([m.pos for *_, m in moving]).reshape(-1, 3)
+        self._moving_rot = np.array([m.rot for *_, m in moving]).reshape(-1, 3, 3)
+        jointed = [(i, *lay.joint_columns) for i, lay in enumerate(layouts) if lay.joint_columns]
+        self._joints = np.array(jointed, dtype=np.int64).reshape(-1, 3)
+        self._touch = _touch_groups(layouts)
 
-    def read(self, i: int, *, first: bool = False) -> None:
-        """Copy scene i's state: kinematics brought up to date, contacts of the last substep."""
-        model, data, lay = self._models[i], self._datas[i], self._layouts[i]
-        mujoco.mj_kinematics(model, data)
-        a = self._arrays
-        xpos, xmat, site_pos, site_mat, qpos, qvel = self._views[i]
-        roles = self._roles[i]
-        a["pos"][i, roles] = xpos[lay.bodies]
-        a["rot"][i, roles] = xmat[lay.bodies]
-        tip = site_pos[lay.grip_site]
-        a["ee_linvel"][i] = 0.0 if first else (tip - a["ee_pos"][i]) / _CONTROL_DT_S
-        a["ee_pos"][i] = tip
-        a["ee_rot"][i] = site_mat[lay.grip_site].reshape(3, 3)
-        a["gripper_width_m"][i] = qpos[lay.fingers[0]] - qpos[lay.fingers[1]]
-        for r, _, v in self._moving[i]:
-            a["linvel"][i, r] = qvel[v : v + 3]
-            a["angvel"][i, r] = qvel[v + 3 : v + 6]
-        a["time_s"][i] = data.time
-        self._contacts(i, data, lay)
+    def read(self, rows: Index, *, first: bool = False) -> None:
+        """Bring the arrays of scenes `rows` (n,) up to date; velocities are zero at the `first`."""
+        a, states = self._arrays, self._physics.states
+        pos, rot = kinematics.forward_pose(states[rows, 1 : 1 + kinematics.N_JOINTS])
+        a["ee_linvel"][rows] = 0.0 if first else (pos - a["ee_pos"][rows]) / self._dt_s
+        a["ee_pos"][rows], a["ee_rot"][rows] = pos, rot
+        left, right = 1 + kinematics.N_JOINTS, 2 + kinematics.N_JOINTS
+        a["gripper_width_m"][rows] = states[rows, left] - states[rows, right]
+        a["time_s"][rows] = states[rows, 0]
+        chosen = np.zeros(len(states), dtype=np.bool_)
+        chosen[rows] = True
+        self._read_free(chosen)
+        self._read_joints(chosen)
+        self._read_touch(chosen)
 
-    def _contacts(self, i: int, data: mujoco.MjData, lay: Layout) -> None:
-        a = self._arrays
-        for name in ("touch_left", "touch_right", "touch_table", "touch_receptacle"):
-            a[name][i] = 0.0
-        a["robot_touch_table"][i] = 0.0
-        if not data.ncon:
+    def _read_free(self, chosen: npt.NDArray[np.bool_]) -> None:
+        a, states = self._arrays, self._physics.states
+        here = self._free[chosen[self._free[:, 0]]]
+        if not len(here):
             return
-        kinds = lay.geom_kind[data.contact.geom]
-        for first, second in set(map(tuple, kinds.tolist())):
-            low, high = (first, second) if first < second else (second, first)
-            if low < N_ROLES:
-                if high == KIND_LEFT:
-                    a["touch_left"][i, low] = 1.0
-                elif high == KIND_RIGHT:
-                    a["touch_right"][i, low] = 1.0
-                elif high == KIND_TABLE:
-                    a["touch_table"][i, low] = 1.0
-                elif low == _RECEPTACLE and high < N_ROLES:
-                    a["touch_receptacle"][i, high] = 1.0
-                elif high == _RECEPTACLE:
-                    a["touch_receptacle"][i, low] = 1.0
-            elif low == KIND_TABLE and high in (KIND_LEFT, KIND_RIGHT, KIND_ROBOT):
-                a["robot_touch_table"][i] = 1.0
+        scene, role, q, v = here.T
+        pose = states[scene[:, None], q[:, None] + np.arange(7)]
+        speed = states[scene[:, None], v[:, None] + np.arange(6)]
+        a["pos"][scene, role] = pose[:, :3]
+        a["rot"][scene, role] = kinematics.quats_to_rots(pose[:, 3:])
+        a["linvel"][scene, role], a["angvel"][scene, role] = speed[:, :3], speed[:, 3:]
 
-    def finite(self, idx: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Whether the states of scenes `idx` are finite and within 10 m, (n,)."""
+    def _read_joints(self, chosen: npt.NDArray[np.bool_]) -> None:
+        a, states = self._arrays, self._physics.states
+        here = self._joints[chosen[self._joints[:, 0]]]
+        if not len(here):
+            return
+        scene, q, v = here.T
+        a["joint_pos"][scene], a["joint_vel"][scene] = states[scene, q], states[scene, v]
+        mask = chosen[self._moving[:, 0]]
+        scene, role = self._moving[mask].T
+        axis, anchor = a["joint_axis"][scene], a["joint_anchor"][scene]
+        value, rate = a["joint_pos"][scene][:, None], a["joint_vel"][scene][:, None]
+        turns = (a["joint_kind"][scene] == HINGE)[:, None]
+        turn = kinematics.exp_rot(axis * np.where(turns, value, 0.0))
+        arm = (turn @ (self._moving_pos[mask] - anchor)[:, :, None])[:, :, 0]
+        a["pos"][scene, role] = np.where(turns, anchor + arm, self._moving_pos[mask] + axis * value)
+        a["rot"][scene, role] = turn @ self._moving_rot[mask]
+        a["linvel"][scene, role] = np.where(turns, np.cross(axis, arm) * rate, axis * rate)
+        a["angvel"][scene, role] = np.where(turns, axis * rate, 0.0)
+
+    def _read_touch(self, chosen: npt.NDArray[np.bool_]) -> None:
+        a, sensed = self._arrays, self._physics.touch
+        for members, parts in self._touch:
+            rows = members[chosen[members]]
+            if not rows.size:
+                continue
+            for name, columns, first, second in parts:
+                value = (sensed[rows[:, None], columns] > 0).astype(np.float64)
+                if name == "robot_touch_table":
+                    a[name][rows] = value[:, 0]
+                elif name == "touch":
+                    a[name][rows[:, None], first, second] = value
+                    a[name][rows[:, None], second, first] = value
+                else:
+                    a[name][rows[:, None], first] = value
+
+    def finite(self, rows: Index) -> npt.NDArray[np.bool_]:
+        """Whether the states of scenes `rows` are finite and within 10 m, (n,)."""
         a = self._arrays
-        reach = np.abs(a["pos"][idx]).max(axis=(1, 2)) + np.abs(a["ee_pos"][idx]).max(axis=1)
+        reach = np.abs(a["pos"][rows]).max(axis=(1, 2)) + np.abs(a["ee_pos"][rows]).max(axis=1)
         return np.asarray(np.isfinite(reach) & (reach < 10.0))
 
     def frame(self) -> SimFrame:
@@ -112,3 +127,31 @@ class Recorder:
         """Overwrite the arrays, after a restore."""
         for f in fields(SimFrame):
             self._arrays[f.name][:] = getattr(frame, f.name)
+
+
+_Part = tuple[str, Index, Index, Index]
+_FIELDS = {
+    "left": "touch_left",
+    "right": "touch_right",
+    "table": "touch_table",
+    "pair": "touch",
+    "robot-table": "robot_touch_table",
+}
+
+
+def _touch_groups(layouts: Sequence[Layout]) -> list[tuple[Index, list[_Part]]]:
+    """Scenes with the same contact sensors, and which column of them goes where."""
+    members: dict[tuple[tuple[str, int, int], ...], list[int]] = {}
+    for i, lay in enumerate(layouts):
+        members.setdefault(lay.touches, []).append(i)
+    groups = []
+    for plan, rows in members.items():
+        parts: list[_Part] = []
+        for kind, name in _FIELDS.items():
+            columns = [c for c, touch in enumerate(plan) if touch[0] == kind]
+            if columns:
+                first = np.array([plan[c][1] for c in columns])
+                second = np.array([plan[c][2] for c in columns])
+                parts.append((name, np.array(columns), first, second))
+        groups.append((np.array(rows), parts))
+    return groups

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 from typing import Literal
 
-Role = Literal["target", "receptacle", "distractor-1", "distractor-2", "distractor-3"]
-"""The roles of the pick-place family."""
+Role = Literal[
+    "target", "receptacle", "support", "handle", "distractor-1", "distractor-2", "distractor-3"
+]
+"""The parts that things play in a task.
+
+`target` is what the task is about: the object to move, or the articulated fixture. `receptacle`
+takes it up: a plate, a bin, a hole, another block. `support` carries the receptacle where a tower
+has three storeys. `handle` is the part of an articulated fixture that the gripper takes; it has no
+pose or attributes of its own in a scene, they come from its fixture.
+"""
 
 ROLES: tuple[Role, ...] = (
     "target",
     "receptacle",
+    "support",
+    "handle",
     "distractor-1",
     "distractor-2",
     "distractor-3",
 )
-"""Every role, in the order of all arrays with a role axis (R = 5)."""
+"""Every role, in the order of all arrays with a role axis (R = 7)."""
+
+PLACED_ROLES: tuple[Role, ...] = tuple(role for role in ROLES if role != "handle")
+"""Roles that have a pose and attributes in a scene."""
 
 DISTRACTORS: tuple[Role, ...] = ("distractor-1", "distractor-2", "distractor-3")
 """The roles that `tau.distractors` switches on, first to last."""

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from coda.sim.engine import CHUNK, BatchSim
+from coda.sim.families import step_limit
 from coda.sim.frame import Array, SimFrame
 from coda.sim.predicates import Bool
 from coda.sim.scene import Scene
 
 MAX_STEPS = 128
-"""Default episode limit [control steps]."""
+"""Episode limit of a short task [control steps]; a task's own is `TaskSpec.max_steps`."""
 
 Actor = Callable[[SimFrame, Bool], Array]
 """Maps states and the mask of live scenes to chunks (B, H, 7)."""
@@ -56,7 +57,7 @@ def run_episodes(
     sim: BatchSim,
     actor: Actor,
     *,
-    max_steps: int = MAX_STEPS,
+    max_steps: int | None = None,
     keep_fine: bool = False,
     reset: bool = True,
 ) -> list[EpisodeData]:
@@ -65,7 +66,7 @@ def run_episodes(
     Args:
         sim: B scenes.
         actor: The policy.
-        max_steps: Step limit; whole chunks, so a multiple of H.
+        max_steps: Step limit; whole chunks, so a multiple of H. None: the longest of the tasks'.
         keep_fine: Keep the state after every control step, for timelines and films.
         reset: Reset first; False continues from the present states.
     """
@@ -76,7 +77,8 @@ def run_episodes(
     actions: list[list[Array]] = [[] for _ in range(sim.batch)]
     lengths: list[list[int]] = [[] for _ in range(sim.batch)]
     fine: list[list[Array]] = [[] for _ in range(sim.batch)]
-    for _ in range(max_steps // CHUNK):
+    limit = step_limit(sim.scenes) if max_steps is None else max_steps
+    for _ in range(limit // CHUNK):
         chunk = actor(frame, active)
         result = sim.step_chunk(chunk, active, keep=keep_fine)
         packed = result.frame.pack()
@@ -114,7 +116,7 @@ def run_scenes(
     *,
     threads: int = 1,
     batch: int = 64,
-    max_steps: int = MAX_STEPS,
+    max_steps: int | None = None,
     keep_fine: bool = False,
 ) -> list[EpisodeData]:
     """Run many scenes in batches of at most `batch`; results in the order of `scenes`."""

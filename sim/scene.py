@@ -15,7 +15,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from coda.sim.errors import SceneError
-from coda.sim.roles import DISTRACTORS, Role
+from coda.sim.roles import DISTRACTORS, PLACED_ROLES, Role
 from coda.sim.terms import PredicateTerm
 
 SCENE_SCHEMA = 1
@@ -26,10 +26,8 @@ Length = Annotated[float, Field(allow_inf_nan=False, ge=-2.0, le=2.0)]
 Angle = Annotated[float, Field(allow_inf_nan=False, ge=-math.pi - 1e-9, le=math.pi + 1e-9)]
 Unit = Annotated[float, Field(allow_inf_nan=False, ge=0.0, le=1.0)]
 
-AssetName = Literal[
-    "cube", "block", "cylinder", "can", "milk", "bread", "lemon", "cereal", "plate", "tray"
-]
-"""Names of the asset catalogue, `coda.sim.assets.ASSETS`."""
+AssetName = Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[a-z0-9][a-z0-9:_-]*$")]
+"""A name of the asset catalogue, `coda.sim.assets.ASSETS`; the gate refuses others."""
 
 
 class _Record(BaseModel):
@@ -60,23 +58,33 @@ class ObjectAttributes(_Record):
     friction: Annotated[float, Field(allow_inf_nan=False, ge=0.0, le=10.0)] = 1.0
     """Sliding friction coefficient against the fingers and the table."""
     rgba: tuple[Unit, Unit, Unit, Unit] = (0.8, 0.1, 0.1, 1.0)
+    damping: Annotated[float, Field(allow_inf_nan=False, gt=0.0, le=1000.0)] = 1.0
+    """Damping of an articulated fixture's joint, relative to the catalogue's."""
+
+
+Relation = Literal["on", "inside", "inserted", "open", "closed"]
 
 
 class Goal(_Record):
-    """Goal relation: `subject` comes to be `relation` `reference`."""
+    """Goal relation: `subject` comes to be `relation` (`reference`)."""
 
-    relation: Literal["on"] = "on"
+    relation: Relation = "on"
     subject: Role = "target"
-    reference: Role = "receptacle"
+    reference: Role | None = "receptacle"
+    """None for `open` and `closed`."""
 
 
 class Task(_Record):
     """Task factors tau."""
 
     family: str
+    task: str = "place"
+    """Which of the family's tasks, `coda.sim.families.Family.tasks`."""
     instruction: Annotated[str, Field(min_length=3, max_length=300)]
     goal: Goal = Goal()
     distractors: Annotated[int, Field(ge=0, le=3)] = 0
+    opening: Unit = 0.0
+    """How far an articulated fixture is open at the start: 0 closed, 1 fully open."""
 
 
 class Spatial(_Record):
@@ -110,19 +118,28 @@ class Scene(_Record):
 
     @model_validator(mode="after")
     def _roles_agree(self) -> Scene:
-        want = {"target", "receptacle", *DISTRACTORS[: self.tau.distractors]}
-        for group, have in (("sigma", self.sigma.poses), ("alpha", self.alpha.objects)):
-            if set(have) != want:
+        crowd = set(DISTRACTORS[: self.tau.distractors])
+        for group, have in (("sigma", set(self.sigma.poses)), ("alpha", set(self.alpha.objects))):
+            if "target" not in have:
+                raise ValueError(f"{group} holds no target; every scene has one")
+            if "handle" in have:
+                raise ValueError(f"{group} holds a handle; a handle comes with its fixture")
+            if have & set(DISTRACTORS) != crowd:
                 raise ValueError(
                     f"{group} holds roles {sorted(have)}, but tau.distractors = "
-                    f"{self.tau.distractors} needs exactly {sorted(want)}"
+                    f"{self.tau.distractors} needs exactly {sorted(crowd)} beside the task's"
                 )
+        if set(self.sigma.poses) != set(self.alpha.objects):
+            raise ValueError(
+                f"sigma holds roles {sorted(self.sigma.poses)}, alpha "
+                f"{sorted(self.alpha.objects)}; they hold the same roles"
+            )
         return self
 
     @property
     def roles(self) -> tuple[Role, ...]:
-        """Roles present, in the order of `ROLES`."""
-        return ("target", "receptacle", *DISTRACTORS[: self.tau.distractors])
+        """Roles that have a pose, in the order of `ROLES`."""
+        return tuple(role for role in PLACED_ROLES if role in self.sigma.poses)
 
     def canonical(self) -> str:
         """Canonical JSON: sorted keys, no spaces."""

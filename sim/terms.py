@@ -20,6 +20,9 @@ PredicateName = Literal[
     "settled",  # speed of the subject [m/s]
     "upright",  # tilt of the subject's vertical axis [rad]
     "contact",  # subject touches the reference
+    "inside",  # subject within the walls and below the rim of the reference [m]
+    "inserted",  # subject in the hole, or around the post, of the reference [m]
+    "joint_at",  # opening of the fixture to the task's goal opening [share of its travel]
 ]
 """Names of the predicates; units of their margins beside them."""
 
@@ -36,10 +39,12 @@ class PredicateTerm(BaseModel):
     name: PredicateName
     subject: Role = "target"
     reference: Role | None = None
-    """Second role; needed by `above`, `on` and `contact`."""
+    """Second role: what `above`, `on`, `inside`, `inserted` refer to; `contact` may lack it."""
     limit: float | None = Field(default=None, ge=-1.0, le=3.2)
     """Threshold in the predicate's unit; None takes the predicate's default."""
     negate: bool = False
+    if_absent: bool | None = None
+    """Truth where a role that it names is not in the scene; None: false, or true if negated."""
 
     def __str__(self) -> str:
         inner = self.subject if self.reference is None else f"{self.subject}, {self.reference}"

@@ -78,9 +78,15 @@ def reword(scene: Scene, wording: int | None = None) -> Scene:
     return scene.model_copy(update={"tau": scene.tau.model_copy(update={"instruction": text})})
 
 
+def goal_roles(scene: Scene) -> tuple[Role, ...]:
+    """The goal's subject and, where it has one, its reference."""
+    goal = scene.tau.goal
+    return (goal.subject,) if goal.reference is None else (goal.subject, goal.reference)
+
+
 def unnamed_roles(scene: Scene) -> tuple[Role, ...]:
     """Bound roles (target, receptacle) whose colour and noun the instruction does not say."""
-    bound: tuple[Role, ...] = (scene.tau.goal.subject, scene.tau.goal.reference)
+    bound = goal_roles(scene)
     text = scene.tau.instruction.lower()
 
     def said(role: Role) -> bool:
@@ -91,7 +97,7 @@ def unnamed_roles(scene: Scene) -> tuple[Role, ...]:
 
 def ambiguous_roles(scene: Scene) -> tuple[Role, ...]:
     """Other roles that are called the same as a bound object."""
-    bound: tuple[Role, ...] = (scene.tau.goal.subject, scene.tau.goal.reference)
+    bound = goal_roles(scene)
     taken = {phrase(scene.alpha.objects[role]) for role in bound}
     others = [role for role in scene.roles if role not in bound]
     return tuple(role for role in others if phrase(scene.alpha.objects[role]) in taken)

@@ -20,12 +20,14 @@ from coda.sim.errors import CodaError
 from coda.sim.export_xml import portable_xml
 from coda.sim.frame import Array, SimFrame
 from coda.sim.mjcf import scene_xml
-from coda.sim.render import Camera, Image, SceneRenderer
+from coda.sim.render import FAST, FILM, Camera, Image, SceneRenderer
 from coda.sim.roles import ROLES
 from coda.sim.rollout import EpisodeData, Outcome
 from coda.sim.scene import Scene
 
 INSTALL = "pip install 'coda-robotics[export]'"
+FAST_UP_TO = 160
+"""Largest side of a picture that is drawn without anti-aliasing [pixels]."""
 
 STATE_NAMES: tuple[str, ...] = (
     *(f"ee_{axis}_m" for axis in "xyz"),
@@ -48,8 +50,13 @@ _OBJECT_NAMES: tuple[str, ...] = (
     *(f"axis_y_{axis}" for axis in "xyz"),
     *(f"half_{axis}_m" for axis in "xyz"),
 )
-PRIVILEGED_NAMES: tuple[str, ...] = tuple(f"{r}.{name}" for r in ROLES for name in _OBJECT_NAMES)
-"""Privileged: true poses and sizes by role, zero where a role is absent. No robot can see them."""
+PRIVILEGED_NAMES: tuple[str, ...] = (
+    *(f"{role}.{name}" for role in ROLES for name in _OBJECT_NAMES),
+    "joint.opening",
+    "joint.goal",
+)
+"""Privileged: true poses and sizes by role, zero where a role is absent, and the opening of an
+articulated fixture and its goal as shares of the travel. No robot can see them."""
 
 
 class ExportError(CodaError):
@@ -95,12 +102,10 @@ class Recording:
     """Executed actions (S, 7), exact."""
     states: Array
     """MuJoCo states [time, qpos, qvel] before every action and at the end, (S + 1, 1 + nq + nv)."""
+    n_positions: int
+    """Generalised positions nq; the first seven are the arm's joints, then two fingers."""
     frames: Array
     """Packed frames, likewise, (S + 1, F)."""
-    arm: Array
-    """Joint angles and velocities of the arm (S + 1, 14) [rad, rad/s]."""
-    fingers: Array
-    """Positions of the two finger joints (S + 1, 2) [m]."""
     model_xml: str
     """MJCF of the physics; mesh files are relative to the packages that ship them."""
     images: Mapping[Camera, npt.NDArray[np.uint8]] = field(default_factory=dict)
@@ -175,7 +180,9 @@ def privileged(frame: SimFrame) -> npt.NDArray[np.float32]:
         here * frame.rot[..., 1],
         here * frame.half_size,
     )
-    return np.concatenate(parts, axis=2).reshape(frame.batch, -1).astype(np.float32)
+    objects = np.concatenate(parts, axis=2).reshape(frame.batch, -1)
+    joint = np.stack((frame.opening, frame.joint_goal), axis=1)
+    return np.concatenate((objects, joint), axis=1).astype(np.float32)
 
 
 def executed(episode: EpisodeData) -> Array:
@@ -188,31 +195,19 @@ def executed(episode: EpisodeData) -> Array:
 class _Track:
     """What the simulator shows of one scene, step by step."""
 
+    n_positions: int
     states: list[Array] = field(default_factory=list)
     frames: list[Array] = field(default_factory=list)
-    arm: list[Array] = field(default_factory=list)
-    fingers: list[Array] = field(default_factory=list)
     outcome: Outcome = Outcome.TIMEOUT
-
-
-def _look(sim: BatchSim, index: int, packed: Array, track: _Track) -> None:
-    model, data = sim.models[index], sim.data(index)
-    arm = [model.joint(f"robot0_joint{i}") for i in range(1, 8)]
-    fingers = [model.joint(f"gripper0_finger_joint{i}") for i in (1, 2)]
-    track.states.append(np.concatenate(([data.time], data.qpos, data.qvel)))
-    track.frames.append(packed)
-    angles = [data.qpos[int(j.qposadr[0])] for j in arm]
-    speeds = [data.qvel[int(j.dofadr[0])] for j in arm]
-    track.arm.append(np.array([*angles, *speeds]))
-    track.fingers.append(np.array([data.qpos[int(j.qposadr[0])] for j in fingers]))
 
 
 def _simulate(scenes: Sequence[Scene], actions: Sequence[Array], threads: int) -> list[_Track]:
     """Execute actions (S, 7) of every scene one control step at a time."""
     sim = BatchSim(scenes, threads=threads)
-    tracks = [_Track() for _ in scenes]
+    tracks = [_Track(n_positions=int(model.nq)) for model in sim.models]
     for i, row in enumerate(sim.reset().pack()):
-        _look(sim, i, row, tracks[i])
+        tracks[i].states.append(sim.state(i))
+        tracks[i].frames.append(row)
     for t in range(max(len(a) for a in actions)):
         active = np.array(
             [
@@ -228,7 +223,8 @@ def _simulate(scenes: Sequence[Scene], actions: Sequence[Array], threads: int) -
         result = sim.step_chunk(chunk, active)
         packed = result.frame.pack()
         for i in np.flatnonzero(active).tolist():
-            _look(sim, i, packed[i], tracks[i])
+            tracks[i].states.append(sim.state(i))
+            tracks[i].frames.append(packed[i])
             if result.success[i]:
                 tracks[i].outcome = Outcome.SUCCESS
             elif result.crashed[i]:
@@ -277,9 +273,8 @@ def record(
             outcome=episode.outcome,
             actions=acts,
             states=np.array(track.states),
+            n_positions=track.n_positions,
             frames=np.array(track.frames),
-            arm=np.array(track.arm),
-            fingers=np.array(track.fingers),
             model_xml=portable_xml(scene_xml(episode.scene)),
         )
 
@@ -292,10 +287,10 @@ def with_images(
     Raises:
         SimulationError: There is no off-screen OpenGL.
     """
-    with SceneRenderer(recording.scene, size=size) as renderer:
-        nq = int(renderer.model.nq)
-        pictures: dict[Camera, list[Image]] = {camera: [] for camera in cameras}
-        for qpos in recording.states[:-1, 1 : 1 + nq]:
+    quality = FAST if max(size) <= FAST_UP_TO else FILM
+    pictures: dict[Camera, list[Image]] = {camera: [] for camera in cameras}
+    with SceneRenderer(recording.scene, size=size, quality=quality) as renderer:
+        for qpos in recording.states[:-1, 1 : 1 + recording.n_positions]:
             for camera in cameras:
                 pictures[camera].append(renderer.draw(qpos, camera=camera))
     return replace(recording, images={c: np.array(rows) for c, rows in pictures.items()})

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from coda.graphs.scene_cli import scene_app
 from coda.sim.errors import CodaError
 
 app = typer.Typer(
@@ -23,6 +24,7 @@ app = typer.Typer(
     "'coda run' starts a whole run, with no key, no GPU and no server. 'coda chat' talks with the "
     "curriculum agent about a run and steers it, 'coda trace' shows who decided what and why.",
 )
+app.add_typer(scene_app)
 
 RunsDir = Annotated[Path, typer.Option(help="Folder that holds the run folders.")]
 RunName = Annotated[

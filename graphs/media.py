@@ -19,17 +19,17 @@ from PIL import Image as PilImage
 from coda.graphs.artifacts import load_built
 from coda.graphs.facts import RunFacts
 from coda.graphs.runfolder import RunError
+from coda.graphs.stage_names import stage_names
 from coda.memory.rows import EpisodeRow
 from coda.sim.errors import SimulationError
-from coda.sim.film import write_webp
-from coda.sim.render import ensure_gl, render_scene, replay
+from coda.sim.film import film_rollout
+from coda.sim.render import STILL, ensure_gl, render_scene
 from coda.sim.rollout import EpisodeData
 from coda.sim.scene import Scene
 from coda.tools.episode_store import EpisodeStoreError, load_trials
 
 FILM_EVERY = 3
 """Control steps a frame; films run at real time."""
-CONTROL_HZ = 20
 FILM_SIZE = (192, 256)
 """Height and width [pixels]."""
 SCENE_SIZE = (288, 384)
@@ -123,7 +123,7 @@ def _scene_picture(facts: RunFacts) -> Callable[[Scene], bytes]:
         path = facts.folder.videos / f"scene-{scene.digest()}.webp"
         if not path.is_file():
             stream = io.BytesIO()
-            picture = PilImage.fromarray(render_scene(scene, size=SCENE_SIZE))
+            picture = PilImage.fromarray(render_scene(scene, size=SCENE_SIZE, quality=STILL))
             picture.crop(SCENE_CROP).save(stream, format="WEBP", quality=80)
             _write(path, stream.getvalue())
         return path.read_bytes()
@@ -163,12 +163,19 @@ def _film(facts: RunFacts) -> Callable[[tuple[str, EpisodeData]], bytes]:
         name, episode = job
         path = facts.folder.videos / f"{name.replace(':', '-')}.webp"
         if not path.is_file():
-            pictures, _ = replay(
-                episode.scene, episode.actions, episode.lengths, every=FILM_EVERY, size=FILM_SIZE
+            scene = episode.scene
+            film = film_rollout(
+                scene,
+                episode.actions,
+                episode.lengths,
+                episode.outcome.value,
+                every=FILM_EVERY,
+                size=FILM_SIZE,
+                stages=lambda frames: stage_names(scene, frames),
             )
             part = path.with_name(f".{path.name}")
             path.parent.mkdir(exist_ok=True)
-            write_webp(pictures, part, fps=CONTROL_HZ / FILM_EVERY)
+            film.write(part)
             os.replace(part, path)
         return path.read_bytes()
 

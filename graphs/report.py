@@ -36,7 +36,7 @@ MENU = (
     ("costs", "Costs"),
     ("versions", "Versions"),
 )
-SCENE_WIDTH, FILM_WIDTH = 150, 235
+SCENE_WIDTH, FILM_WIDTH = 150, 256
 """Of a picture [CSS pixels]."""
 VERDICTS = ("confirmed", "refuted", "undecided")
 

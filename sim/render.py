@@ -29,8 +29,10 @@ MAX_GEOMS = 2000
 HIDDEN_GROUP = 5
 SHADOW_MAP = 2048
 """Side of the shadow map [pixels]."""
-AMBIENT, HEADLIGHT, KEY, FILL = 0.30, 0.15, 0.42, 0.20
+AMBIENT, HEADLIGHT, KEY, FILL = 0.36, 0.12, 0.36, 0.20
 """Strengths of the light; they add up so that white in full light is not washed out."""
+KEY_FROM, KEY_TO = (1.5, -0.7, 1.7), (0.45, 0.0, 0.0)
+"""The light that throws shadows: from the camera's side, so that the arm's falls behind it [m]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,6 +187,7 @@ def _light(model: mujoco.MjModel) -> None:
     head.ambient[:], head.diffuse[:], head.specular[:] = AMBIENT, HEADLIGHT, 0.0
     model.light_ambient[:], model.light_specular[:] = 0.0, 0.05
     model.light_diffuse[:1], model.light_diffuse[1:] = KEY, FILL
+    model.light_pos[0], model.light_dir[0] = KEY_FROM, np.subtract(KEY_TO, KEY_FROM)
     model.light_exponent[:], model.light_cutoff[:] = 0.0, 80.0  # no spots of light
 
 

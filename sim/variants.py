@@ -56,7 +56,9 @@ def variants(family: Family, task: TaskSpec, *, seed: int = 0) -> tuple[Variant,
     for k, share in enumerate(SHARES):
         least = moved + FARTHER_M
 
-        def shift(rng: np.random.Generator, share: float = share, least: float = least) -> Scene | None:
+        def shift(
+            rng: np.random.Generator, share: float = share, least: float = least
+        ) -> Scene | None:
             scene = _moved(family, base, share, rng)
             return scene if displacement(base, scene) >= least else None
 
@@ -95,7 +97,9 @@ def _search(
                 kind=kind, caption=kind, scene=report.scene, draws=count, refused=tuple(refused)
             )
         refused.append(report.issues[0].code)
-    return Variant(kind=kind, caption=f"{kind}: none", scene=None, draws=draws, refused=tuple(refused))
+    return Variant(
+        kind=kind, caption=f"{kind}: none", scene=None, draws=draws, refused=tuple(refused)
+    )
 
 
 def _samplers(family: Family, axes: Sequence[Axis], group: str) -> dict[str, Sampler]:
@@ -152,7 +156,7 @@ def _resized(family: Family, base: Scene, gate: Gate, rng: np.random.Generator) 
     if found.scene is None:
         return found
     ratio = found.scene.alpha.objects["target"].scale / start
-    return replace(found, caption=f"target {ratio:.2f} × its size")
+    return replace(found, caption=f"target {ratio:.2f} times its size")
 
 
 def _replaced(task: TaskSpec, base: Scene, gate: Gate, rng: np.random.Generator) -> Variant:
@@ -177,7 +181,9 @@ def _replaced(task: TaskSpec, base: Scene, gate: Gate, rng: np.random.Generator)
 
 def _others(task: TaskSpec, base: Scene, role: Role) -> tuple[str, ...]:
     record = base.alpha.objects.get(role)
-    return () if record is None else tuple(n for n in task.assets.get(role, ()) if n != record.asset)
+    return (
+        () if record is None else tuple(n for n in task.assets.get(role, ()) if n != record.asset)
+    )
 
 
 def _none(kind: str, why: str) -> Variant:

@@ -7,13 +7,13 @@ joint i, :math:`T_i = T_{i-1} (p_i, R_i R_z(q_i))`. Numbers come from robosuite'
 from __future__ import annotations
 
 import functools
-import logging
 import xml.etree.ElementTree as ET
 
 import numpy as np
 import numpy.typing as npt
 
 from coda.sim.errors import SimulationError
+from coda.sim.vendor import import_robosuite
 
 Array = npt.NDArray[np.float64]
 
@@ -28,7 +28,7 @@ NULLSPACE_GAIN = 0.05
 @functools.cache
 def robot_xml() -> str:
     """MJCF of robosuite's Panda with its gripper, as text."""
-    logging.getLogger("robosuite_logs").setLevel(logging.ERROR)
+    import_robosuite()
     from robosuite.models.grippers import PandaGripper
     from robosuite.models.robots import Panda
 

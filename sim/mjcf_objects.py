@@ -15,6 +15,7 @@ from coda.sim.assets import ASSETS, half_size, scaled
 from coda.sim.errors import SimulationError
 from coda.sim.roles import Role
 from coda.sim.scene import ObjectAttributes, Pose
+from coda.sim.vendor import import_robosuite
 
 HULL_VERTICES = 40
 """Vertices kept of an object mesh's convex hull."""
@@ -38,6 +39,7 @@ def moving_body(role: Role) -> str:
 
 @functools.cache
 def _mesh_element(class_name: str) -> ET.Element:
+    import_robosuite()
     from robosuite.models import objects
 
     model = getattr(objects, class_name)(name="a")

@@ -157,6 +157,73 @@ def report(run: RunName = None, runs_dir: RunsDir = RUNS) -> None:
     typer.echo(write_report(find(runs_dir, run).path))
 
 
+@app.command(short_help="Export demonstrations and rollouts.")
+def export(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder (lerobot) or file (hdf5) to write.")
+    ],
+    run: RunName = None,
+    runs_dir: RunsDir = RUNS,
+    planner: Annotated[
+        str | None,
+        typer.Option(metavar="FAMILY", help="Demonstrate this task family with the planner."),
+    ] = None,
+    format_: Annotated[
+        str, typer.Option("--format", help="lerobot (LeRobotDataset v3.0) or hdf5 (robomimic).")
+    ] = "lerobot",
+    episodes: Annotated[
+        int | None, typer.Option(min=1, help="Most episodes; default: all, or 50 demonstrations.")
+    ] = None,
+    purpose: Annotated[
+        str | None, typer.Option(help="Only rollouts with this purpose, e.g. evaluate-ood.")
+    ] = None,
+    program: Annotated[
+        str, typer.Option(help="Scenes of the demonstrations: seed (narrow) or wide.")
+    ] = "seed",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the demonstrations' scenes.")] = 0,
+    failures: Annotated[
+        bool, typer.Option("--failures/--no-failures", help="Export failed episodes too.")
+    ] = False,
+    images: Annotated[
+        bool, typer.Option("--images/--no-images", help="Film with both cameras; needs OpenGL.")
+    ] = False,
+    image_size: Annotated[int, typer.Option(help="Side of the pictures [pixels].")] = 256,
+    privileged: Annotated[
+        bool,
+        typer.Option("--privileged/--no-privileged", help="Also true poses, which no robot sees."),
+    ] = False,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of simulator and cameras.")] = 2,
+    force: Annotated[
+        bool, typer.Option("--force", help="Move an earlier export aside; it is kept.")
+    ] = False,
+) -> None:
+    """Export a run's rollouts, or new demonstrations (--planner), for other people's tools.
+
+    Each episode is simulated again and exported only if it comes out the same; scene, seed, model
+    and exact actions are exported with it. A killed export leaves a whole, shorter one.
+    """
+    from coda.graphs.export_command import ExportOptions, export_command
+
+    options = ExportOptions(
+        output=output,
+        format=format_,
+        run=run,
+        runs_dir=runs_dir,
+        planner=planner,
+        program=program,
+        purpose=purpose,
+        episodes=episodes,
+        failures=failures,
+        images=images,
+        image_size=image_size,
+        privileged=privileged,
+        seed=seed,
+        threads=threads,
+        force=force,
+    )
+    raise typer.Exit(export_command(options))
+
+
 @app.command(short_help="Check this machine.")
 def doctor(runs_dir: RunsDir = RUNS) -> None:
     """Check this machine: versions, simulator, OpenGL, keys, memory model, disk, run folders."""

@@ -282,6 +282,8 @@ class LeRobotExporter:
     def close(self) -> None:
         """Remove temporary files; episodes that were not flushed are gone."""
         shutil.rmtree(self._partial, ignore_errors=True)
+        if not self.episodes and self.root.is_dir() and not any(self.root.iterdir()):
+            self.root.rmdir()
 
 
 def _write_json(path: Path, value: Any) -> None:

@@ -23,6 +23,8 @@ class Part:
     """Direction of a cylinder's length."""
     yaw: float = 0.0
     """Turn about the vertical [rad]."""
+    pitch: float = 0.0
+    """Tilt of a box about its own y, before `yaw`: its top leans along its own x [rad]."""
     tone: float = 1.0
     """Factor on the object's colour, so that parts can be told apart."""
     visual: bool = False

@@ -53,6 +53,12 @@ def _toned(rgba: Sequence[float], tone: float) -> str:
     return fmt([min(1.0, v * tone) for v in rgba[:3]] + [rgba[3]])
 
 
+def _box_quat(part: Part) -> str:
+    c, s = math.cos(part.yaw / 2), math.sin(part.yaw / 2)
+    cp, sp = math.cos(part.pitch / 2), math.sin(part.pitch / 2)
+    return fmt((c * cp, -s * sp, c * sp, s * cp))
+
+
 def _volume(part: Part) -> float:
     x, y, z = part.half_m
     if part.shape == "box":
@@ -165,8 +171,8 @@ def _add_parts(
             geom["size"] = fmt(half[0])
         else:
             geom["size"] = fmt(half)
-            if part.yaw:
-                geom["quat"] = fmt((math.cos(part.yaw / 2), 0.0, 0.0, math.sin(part.yaw / 2)))
+            if part.yaw or part.pitch:
+                geom["quat"] = _box_quat(part)
         if part.visual:
             geom |= {"contype": "0", "conaffinity": "0"}
         if part.hidden:

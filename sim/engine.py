@@ -26,8 +26,6 @@ from coda.sim.recorder import Recorder
 from coda.sim.scene import Scene
 
 CONTROL_HZ = 20.0
-SUBSTEPS = round(1.0 / (CONTROL_HZ * PHYSICS_DT_S))
-"""Physics steps in one control step; the clocks divide exactly."""
 CHUNK = 8
 """Default chunk length H [control steps]."""
 ACTION_DIM = 7
@@ -47,6 +45,18 @@ FLOOR_M = 0.004
 """Lowest commanded height of the finger tips above the table [m]."""
 
 K = TypeVar("K")
+
+
+def substeps(control_hz: float, dt_s: float) -> int:
+    """Physics steps in one control step. Raises `SimulationError` if the clocks do not divide."""
+    ratio = 1.0 / (control_hz * dt_s)
+    steps = round(ratio)
+    if steps < 1 or abs(ratio - steps) > 1e-6:
+        raise SimulationError(
+            f"control at {control_hz:g} Hz is {ratio:.3f} physics steps of {dt_s:g} s; "
+            "choose a time step that divides it into a whole number."
+        )
+    return steps
 
 
 @dataclass(frozen=True)
@@ -87,6 +97,7 @@ class BatchSim:
         threads: Worker threads for physics.
         models: Compiled models to share (one a scene); compiled here where None.
         physics: Backend that holds the states; MuJoCo's native rollout where None.
+        dt_s: Physics time step of models compiled here [s]; control steps are a multiple of it.
     """
 
     def __init__(
@@ -96,17 +107,24 @@ class BatchSim:
         threads: int = 1,
         models: Sequence[mujoco.MjModel] | None = None,
         physics: Physics | None = None,
+        dt_s: float = PHYSICS_DT_S,
     ) -> None:
         if not scenes:
             raise SimulationError("a batch needs at least one scene.")
         self.scenes = tuple(scenes)
-        self.models = tuple(models or compile_scenes(scenes, threads=threads))
+        if models is None:
+            models = compile_scenes(scenes, threads=threads)
+            for model in models:
+                model.opt.timestep = dt_s
+        self.models = tuple(models)
         lays = [layout(m, s) for m, s in zip(self.models, self.scenes, strict=True)]
         self._set_up(lays, physics or RolloutPhysics(self.models, threads=threads))
 
     def _set_up(self, layouts: Sequence[Layout], physics: Physics) -> None:
         self.batch = len(self.scenes)
-        self._layouts, self._physics = tuple(layouts), physics
+        self._dt_s = float(self.models[0].opt.timestep)
+        self._substeps = substeps(CONTROL_HZ, self._dt_s)
+        self._layouts, self.physics = tuple(layouts), physics
         self._recorder = Recorder(layouts, physics, control_dt_s=1.0 / CONTROL_HZ)
         self._q_cmd = np.zeros((self.batch, kinematics.N_JOINTS))
         self._hold = np.zeros(self.batch, dtype=np.int64)
@@ -117,7 +135,7 @@ class BatchSim:
 
     def close(self) -> None:
         """Drop the states. Worker threads are shared by all batches and end with the process."""
-        self._physics.states = np.zeros((0, 0))
+        self.physics.states = np.zeros((0, 0))
 
     def data(self, index: int) -> mujoco.MjData:
         """MuJoCo's view of one scene's present state, a copy with everything derived from it."""
@@ -129,7 +147,7 @@ class BatchSim:
         return data
 
     def _state(self, index: int) -> Array:
-        return self._physics.states[index, : 1 + self.models[index].nq + self.models[index].nv]
+        return self.physics.states[index, : 1 + self.models[index].nq + self.models[index].nv]
 
     def qpos(self, index: int) -> Array:
         """Generalised positions (nq,) of one scene, a copy."""
@@ -158,7 +176,7 @@ class BatchSim:
         start = np.array([s.sigma.robot.xyz for s in self.scenes])
         rot = kinematics.down_rot([s.sigma.robot.yaw for s in self.scenes])
         self._q_cmd, _ = kinematics.solve_ik(start, rot)
-        rec, states = self._recorder, self._physics.states
+        rec, states = self._recorder, self.physics.states
         rec.command_pos[:], rec.command_rot[:] = start, rot
         rec.gripper_command[:] = -1.0
         self._hold[:] = 0
@@ -169,7 +187,7 @@ class BatchSim:
         states[:, 1 + arm], states[:, 2 + arm] = FINGER_OPEN_M, -FINGER_OPEN_M
         everyone = np.arange(self.batch)
         if settle_steps:
-            self._physics.step(everyone, self._ctrl(everyone), SUBSTEPS * settle_steps)
+            self.physics.step(everyone, self._ctrl(everyone), self._substeps * settle_steps)
         states[:, 0] = 0.0
         rec.read(everyone, first=True)
         return self.frame()
@@ -202,10 +220,10 @@ class BatchSim:
 
     def _advance(self, idx: Index) -> Index:
         """One control step of scenes `idx`; returns those whose state broke."""
-        states, before = self._physics.states, self._physics.states[idx, 0].copy()
-        self._physics.step(idx, self._ctrl(idx), SUBSTEPS)
+        states, before = self.physics.states, self.physics.states[idx, 0].copy()
+        self.physics.step(idx, self._ctrl(idx), self._substeps)
         self._recorder.read(idx)
-        ran = states[idx, 0] - before > (SUBSTEPS - 0.5) * PHYSICS_DT_S
+        ran = states[idx, 0] - before > (self._substeps - 0.5) * self._dt_s
         return np.asarray(idx[~(self._recorder.finite(idx) & ran)])
 
     def step_chunk(
@@ -267,7 +285,7 @@ class BatchSim:
 
     def snapshot(self) -> Snapshot:
         """Copy the full state of every scene."""
-        states = self._physics.states.copy()
+        states = self.physics.states.copy()
         return Snapshot(states, self._q_cmd.copy(), self._hold.copy(), self.frame().pack())
 
     def restore(self, snapshot: Snapshot, rows: Sequence[int] | None = None) -> SimFrame:
@@ -275,8 +293,8 @@ class BatchSim:
         order = np.arange(self.batch) if rows is None else np.asarray(rows, dtype=np.int64)
         if len(order) != self.batch:
             raise SimulationError(f"{len(order)} rows for a batch of {self.batch} scenes.")
-        width = min(self._physics.states.shape[1], snapshot.physics.shape[1])
-        self._physics.states[:, :width] = snapshot.physics[order][:, :width]
+        width = min(self.physics.states.shape[1], snapshot.physics.shape[1])
+        self.physics.states[:, :width] = snapshot.physics[order][:, :width]
         self._q_cmd[:] = snapshot.q_cmd[order]
         self._hold[:] = snapshot.hold[order]
         self._recorder.load(SimFrame.unpack(snapshot.frame[order]))
@@ -292,7 +310,7 @@ class BatchSim:
         other.scenes = tuple(self.scenes[i] for i in order.tolist())
         other.models = tuple(self.models[i] for i in order.tolist())
         lays = [self._layouts[i] for i in order.tolist()]
-        other._set_up(lays, self._physics.branch(order))
+        other._set_up(lays, self.physics.branch(order))
         return other
 
 

@@ -5,9 +5,11 @@ A backend owns the states of B scenes and advances them under joint commands. It
 
 from __future__ import annotations
 
-import atexit
 import functools
+import queue
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Protocol
 
 import mujoco
@@ -21,6 +23,8 @@ from coda.sim.frame import Array
 Index = npt.NDArray[np.int64]
 STATE = mujoco.mjtState.mjSTATE_FULLPHYSICS
 """What a state holds: time, generalised positions and velocities."""
+PIECES_PER_THREAD = 4
+"""A batch is cut into about so many pieces for each thread, so that none waits long."""
 
 
 class Physics(Protocol):
@@ -48,11 +52,26 @@ class Physics(Protocol):
 
 
 @functools.cache
-def _rollout(threads: int) -> Rollout:
-    """The pool of worker threads of a size; made once, joined at exit."""
-    pool = Rollout(nthread=threads if threads > 1 else 0)
-    atexit.register(pool.close)
-    return pool
+def _workers(threads: int) -> ThreadPoolExecutor:
+    """The pool of worker threads of a size, shared by all batches and joined at exit."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="physics")
+
+
+@functools.cache
+def _rollout() -> Rollout:
+    """MuJoCo's rollout in the calling thread; it holds no state and releases the lock."""
+    return Rollout(nthread=0)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Scenes whose models have the same sizes, so that one native call can step them."""
+
+    rows: Index
+    state_size: int
+    sensor_size: int
+    scratch: queue.SimpleQueue[mujoco.MjData]
+    """Working memory, one for each worker thread."""
 
 
 class RolloutPhysics:
@@ -68,32 +87,35 @@ class RolloutPhysics:
     def __init__(self, models: Sequence[mujoco.MjModel], *, threads: int = 1) -> None:
         self._models = list(models)
         self._threads = max(1, threads)
-        self._pool = _rollout(self._threads)
-        self._workers: dict[int, list[mujoco.MjData]] = {}
+        self._scratch: dict[int, queue.SimpleQueue[mujoco.MjData]] = {}
         self._arrange()
 
     def _arrange(self) -> None:
         members: dict[int, list[int]] = {}
         for i, model in enumerate(self._models):
             members.setdefault(int(model.signature), []).append(i)
-        self._groups = [(key, np.array(rows)) for key, rows in members.items()]
-        first = [self._models[int(rows[0])] for _, rows in self._groups]
-        self._sizes = [mujoco.mj_stateSize(model, STATE) for model in first]
-        for (key, _), model in zip(self._groups, first, strict=True):
-            if key not in self._workers:
-                self._workers[key] = [mujoco.MjData(model) for _ in range(self._threads)]
+        self._groups = [self._group(key, np.array(rows)) for key, rows in members.items()]
         batch = len(self._models)
-        self.states: Array = np.zeros((batch, max(self._sizes)))
-        self.touch: Array = np.zeros((batch, max(m.nsensordata for m in first)))
+        self.states: Array = np.zeros((batch, max(g.state_size for g in self._groups)))
+        self.touch: Array = np.zeros((batch, max(g.sensor_size for g in self._groups)))
+
+    def _group(self, key: int, rows: Index) -> _Group:
+        model = self._models[int(rows[0])]
+        if key not in self._scratch:
+            self._scratch[key] = queue.SimpleQueue()
+            for _ in range(self._threads):
+                self._scratch[key].put(mujoco.MjData(model))
+        size = mujoco.mj_stateSize(model, STATE)
+        return _Group(rows, size, model.nsensordata, self._scratch[key])
 
     def branch(self, rows: Index) -> RolloutPhysics:
         """A batch of scenes `rows`; models, worker threads and scratch memory are shared."""
         other = RolloutPhysics.__new__(RolloutPhysics)
         other._models = [self._models[i] for i in rows.tolist()]
-        other._threads, other._pool = self._threads, self._pool
-        other._workers = self._workers
+        other._threads, other._scratch = self._threads, self._scratch
         other._arrange()
-        other.states[:, : self.states.shape[1]] = self.states[rows][:, : other.states.shape[1]]
+        width = other.states.shape[1]
+        other.states[:] = self.states[rows][:, :width]
         return other
 
     def step(self, rows: Index, ctrl: Array, substeps: int) -> None:
@@ -102,19 +124,41 @@ class RolloutPhysics:
         place[rows] = np.arange(len(rows))
         if int((place >= 0).sum()) != len(rows):
             raise SimulationError(f"rows to step repeat: {rows.tolist()!r:.80}.")
-        for (key, members), size in zip(self._groups, self._sizes, strict=True):
-            chosen = members if len(rows) == len(place) else members[place[members] >= 0]
-            if not chosen.size:
-                continue
-            workers = self._workers[key]
-            start = self.states[chosen, :size]
-            command = ctrl[place[chosen]][:, None, :]
-            after, sensed = self._pool.rollout(
-                [self._models[i] for i in chosen.tolist()],
-                workers if self._threads > 1 else workers[0],
-                start,
-                command,
+        pieces: list[tuple[_Group, Index, Array]] = []
+        most = max(1, -(-len(rows) // (PIECES_PER_THREAD * self._threads)))
+        for group in self._groups:
+            chosen = group.rows[place[group.rows] >= 0]
+            count = 1 if self._threads == 1 else -(-len(chosen) // most)
+            pieces += [
+                (group, part, ctrl[place[part]])
+                for part in np.array_split(chosen, max(1, count))
+                if part.size
+            ]
+        if self._threads == 1 or len(pieces) == 1:
+            for piece in pieces:
+                self._run(*piece, substeps)
+            return
+        jobs = [_workers(self._threads).submit(self._run, *piece, substeps) for piece in pieces]
+        for job in jobs:
+            job.result()
+
+    def _run(self, group: _Group, rows: Index, ctrl: Array, substeps: int) -> None:
+        """Step scenes of one group in the calling thread; they write to their own rows only."""
+        after = np.empty((len(rows), substeps, group.state_size))
+        sensed = np.empty((len(rows), substeps, group.sensor_size))
+        data = group.scratch.get()
+        try:
+            _rollout().rollout(
+                [self._models[i] for i in rows.tolist()],
+                [data],
+                self.states[rows, : group.state_size],
+                np.repeat(ctrl[:, None, :], substeps, axis=1),
                 nstep=substeps,
+                skip_checks=True,
+                state=after,
+                sensordata=sensed,
             )
-            self.states[chosen, :size] = after[:, -1]
-            self.touch[chosen, : sensed.shape[2]] = sensed[:, -1]
+        finally:
+            group.scratch.put(data)
+        self.states[rows, : group.state_size] = after[:, -1]
+        self.touch[rows, : group.sensor_size] = sensed[:, -1]

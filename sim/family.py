@@ -27,6 +27,8 @@ class TaskSpec:
     """Assets that each role may have."""
     max_steps: int = 128
     """Episode limit [control steps], a multiple of 8."""
+    opening: tuple[float, float] | None = None
+    """Range of `tau.opening` at the start; None: `opening_range` derives it from the goal."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,3 +60,13 @@ class Family:
     def seed(self) -> Scene:
         """Seed scene of the default task."""
         return next(iter(self.tasks.values())).seed
+
+
+def opening_range(task: TaskSpec) -> tuple[float, float]:
+    """How far a fixture may be open at the start of a task: clearly not at its goal yet."""
+    if task.opening is not None:
+        return task.opening
+    relation = task.seed.tau.goal.relation
+    if relation == "open":
+        return (0.0, 0.7)
+    return (0.3, 1.0) if relation == "closed" else (0.0, 1.0)

@@ -26,7 +26,7 @@ from coda.sim.gym_obs import (
 from coda.sim.gym_scenes import Drawn, ScenesOption, SceneSource
 from coda.sim.gym_stage import Stage
 from coda.sim.gym_view import View
-from coda.sim.render import Image
+from coda.sim.render import FAST, FILM, Image
 from coda.sim.scene import Scene
 
 RENDER_MODES = ("rgb_array",)
@@ -104,8 +104,8 @@ class CodaEnv(gymnasium.Env[Observation, Any]):
         self.action_space = action_space()
         self.render_mode = check_render_mode(render_mode)
         self._obs_type: ObsType = obs_type
-        self._camera = View(image_size)
-        self._screen = View(check_size("render_size", render_size))
+        self._camera = View(image_size, FAST)
+        self._screen = View(check_size("render_size", render_size), FILM)
         self._stage = Stage(self._source, [np.random.default_rng()])
         self._seeded: np.random.Generator | None = None
         self._running = False

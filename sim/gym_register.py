@@ -5,7 +5,6 @@ from __future__ import annotations
 import gymnasium
 
 from coda.sim.families import FAMILIES, family
-from coda.sim.rollout import MAX_STEPS
 
 NAMESPACE = "coda"
 VERSION = 0
@@ -24,13 +23,13 @@ def register() -> tuple[str, ...]:
         The names, in the order of the catalogue.
     """
     names = tuple(env_id(name) for name in FAMILIES)
-    for name, family_name in zip(names, FAMILIES, strict=True):
+    for name, chosen in zip(names, FAMILIES.values(), strict=True):
         if name not in gymnasium.registry:
             gymnasium.register(
                 id=name,
                 entry_point="coda.sim.gym_env:CodaEnv",
                 vector_entry_point="coda.sim.gym_vector:CodaVectorEnv",
-                max_episode_steps=MAX_STEPS,
-                kwargs={"family": family_name},
+                max_episode_steps=max(task.max_steps for task in chosen.tasks.values()),
+                kwargs={"family": chosen.name},
             )
     return names

@@ -51,9 +51,12 @@ class StageStep:
 
 
 def join(parts: Sequence[tuple[Snapshot, int]]) -> Snapshot:
-    """One snapshot of the named rows of others, in order."""
+    """One snapshot of the named rows of others, in order; shorter physics states end in zeros."""
+    physics = np.zeros((len(parts), max(s.physics.shape[1] for s, _ in parts)))
+    for i, (s, row) in enumerate(parts):
+        physics[i, : s.physics.shape[1]] = s.physics[row]
     return Snapshot(
-        physics=tuple(s.physics[row] for s, row in parts),
+        physics=physics,
         q_cmd=np.stack([s.q_cmd[row] for s, row in parts]),
         hold=np.stack([s.hold[row] for s, row in parts]),
         frame=np.stack([s.frame[row] for s, row in parts]),

@@ -32,7 +32,7 @@ from coda.sim.gym_scenes import Drawn, ScenesOption, SceneSource
 from coda.sim.gym_stage import Stage
 from coda.sim.gym_view import View
 from coda.sim.predicates import Bool
-from coda.sim.render import Image
+from coda.sim.render import FAST, FILM, Image
 from coda.sim.rollout import MAX_STEPS
 from coda.sim.scene import Scene
 
@@ -112,8 +112,10 @@ class CodaVectorEnv(VectorEnv[Observation, Any, npt.NDArray[Any]]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.render_mode = check_render_mode(render_mode)
         self._obs_type: ObsType = obs_type
-        self._cameras = [View(image_size) for _ in range(num_envs)]
-        self._screens = [View(check_size("render_size", render_size)) for _ in range(num_envs)]
+        self._cameras = [View(image_size, FAST) for _ in range(num_envs)]
+        self._screens = [
+            View(check_size("render_size", render_size), FILM) for _ in range(num_envs)
+        ]
         rngs = [seeding.np_random()[0] for _ in range(num_envs)]
         self._stage = Stage(self._source, rngs, ahead=ahead, threads=threads)
         self._state: Vector = np.zeros((num_envs, STATE_DIM), dtype=np.float32)

@@ -1,8 +1,237 @@
-"""Pegs, holes, nuts and posts."""
+"""Pegs, holes, nuts, posts and bricks: what is stacked, and what goes into or around something.
+
+Nuts break one habit of the catalogue: their origin is the centre of the *hole*, and their half
+extents are symmetric about it although the handle sticks out on one side only. Predicates that
+compare a nut's position with a post's therefore measure the hole, and footprints err on the wide
+side. Everything scales about the origin.
+
+Holes and posts are fixed. The seat of a hole is its floor, that of a post the top of its foot; the
+mouth is the block's top or the post's tip. `seat_half_m` is how far the centre of what is in the
+hole, or around the post, can be off: a little more than the play of the smallest thing that fits.
+"""
 
 from __future__ import annotations
 
-from coda.sim.asset import Asset
+import math
 
-INSERTION: tuple[Asset, ...] = ()
-"""Pegs, holes, nuts and posts."""
+from coda.sim.asset import Asset, Part, Vec3
+
+HOLE_HALF_M = 0.0175
+"""Half width of a square hole, and inner radius of a round one [m]."""
+BLOCK_HALF_M: Vec3 = (0.045, 0.045, 0.023)
+"""Half extents of a block with a hole [m]."""
+FLOOR_M = 0.008
+"""Thickness of a hole's floor [m]."""
+POST_HALF_M = 0.011
+"""Half width, or radius, of a post [m]."""
+FOOT_HALF_M: Vec3 = (0.032, 0.032, 0.006)
+"""Half extents of a post's foot [m]."""
+POST_TIP_M = 0.041
+"""Half of a post's whole height, foot included [m]."""
+RING_HALF_M = 0.010
+"""Half thickness of a nut's ring [m]."""
+NUT_REACH_M = 0.080
+"""From the centre of a nut's hole to the end of its handle [m]."""
+HANDLE_HALF_M: Vec3 = (0.018, 0.009, 0.013)
+"""Half extents of what the gripper takes of a nut's handle [m]."""
+_EIGHTH = math.pi / 4
+
+
+def _octagon(inner: float, outer: float, half_z: float, z: float, tone: float) -> tuple[Part, ...]:
+    """Eight walls around an eight-sided hole of inner radius `inner`, flat sides along x and y."""
+    middle, wall = 0.5 * (inner + outer), 0.5 * (outer - inner)
+    width = outer * math.tan(_EIGHTH / 2)
+    return tuple(
+        Part(
+            shape="box",
+            half_m=(wall, width, half_z),
+            pos_m=(middle * math.cos(k * _EIGHTH), middle * math.sin(k * _EIGHTH), z),
+            yaw=k * _EIGHTH,
+            tone=tone,
+        )
+        for k in range(8)
+    )
+
+
+def _square(inner: float, outer: float, half_z: float, z: float, tone: float) -> tuple[Part, ...]:
+    """Four walls around a square hole of half width `inner`."""
+    middle, wall = 0.5 * (inner + outer), 0.5 * (outer - inner)
+    return (
+        Part(shape="box", half_m=(wall, outer, half_z), pos_m=(middle, 0.0, z), tone=tone),
+        Part(shape="box", half_m=(wall, outer, half_z), pos_m=(-middle, 0.0, z), tone=tone),
+        Part(shape="box", half_m=(inner, wall, half_z), pos_m=(0.0, middle, z), tone=tone),
+        Part(shape="box", half_m=(inner, wall, half_z), pos_m=(0.0, -middle, z), tone=tone),
+    )
+
+
+def _hole(name: str, noun: str, walls: tuple[Part, ...]) -> Asset:
+    top = BLOCK_HALF_M[2]
+    inside = HOLE_HALF_M + 0.002
+    floor = Part(
+        shape="box",
+        half_m=(inside, inside, FLOOR_M / 2),
+        pos_m=(0.0, 0.0, FLOOR_M / 2 - top),
+        tone=0.35,
+    )
+    return Asset(
+        name=name,
+        noun=noun,
+        shape="parts",
+        half_size_m=BLOCK_HALF_M,
+        mass_kg=0.8,
+        graspable=False,
+        fixed=True,
+        parts=(*walls, floor),
+        seat_m=FLOOR_M - top,
+        seat_half_m=(0.012, 0.012),
+        mouth_m=top,
+    )
+
+
+def _post(name: str, noun: str, *, turned: bool) -> Asset:
+    half = POST_TIP_M - FOOT_HALF_M[2]
+    upright = Part(
+        shape="cylinder" if turned else "box",
+        half_m=(POST_HALF_M, POST_HALF_M, half),
+        pos_m=(0.0, 0.0, POST_TIP_M - half),
+    )
+    foot = Part(
+        shape="box", half_m=FOOT_HALF_M, pos_m=(0.0, 0.0, FOOT_HALF_M[2] - POST_TIP_M), tone=0.6
+    )
+    return Asset(
+        name=name,
+        noun=noun,
+        shape="parts",
+        half_size_m=(FOOT_HALF_M[0], FOOT_HALF_M[1], POST_TIP_M),
+        mass_kg=0.8,
+        graspable=False,
+        fixed=True,
+        parts=(foot, upright),
+        seat_m=2 * FOOT_HALF_M[2] - POST_TIP_M,
+        seat_half_m=(0.014, 0.014),
+        mouth_m=POST_TIP_M,
+    )
+
+
+def _nut(
+    name: str, noun: str, mass_kg: float, *, inner: float, outer: float, turned: bool = False
+) -> Asset:
+    half_x, half_z = NUT_REACH_M, HANDLE_HALF_M[2]
+    ring = (_octagon if turned else _square)(inner, outer, RING_HALF_M, RING_HALF_M - half_z, 1.0)
+    length = 0.5 * (half_x - outer) + 0.002
+    handle = Part(
+        shape="box",
+        half_m=(length, HANDLE_HALF_M[1], half_z),
+        pos_m=(half_x - length, 0.0, 0.0),
+        tone=0.55,
+    )
+    return Asset(
+        name=name,
+        noun=noun,
+        shape="parts",
+        half_size_m=(half_x, outer, half_z),
+        mass_kg=mass_kg,
+        graspable=True,
+        parts=(*ring, handle),
+        grip_m=(half_x - HANDLE_HALF_M[0] - 0.002, 0.0, 0.0),
+        grip_half_m=HANDLE_HALF_M,
+    )
+
+
+def _peg(name: str, noun: str, half_m: Vec3, mass_kg: float, *, turned: bool = False) -> Asset:
+    x, _, z = half_m
+    shaft = Part(shape="cylinder" if turned else "box", half_m=half_m)
+    band = Part(
+        shape=shaft.shape,
+        half_m=(x + 0.0004, x + 0.0004, 0.003),
+        pos_m=(0.0, 0.0, z - 0.006),
+        tone=0.5,
+        visual=True,
+    )
+    return Asset(
+        name=name,
+        noun=noun,
+        shape="parts",
+        round=turned,
+        half_size_m=half_m,
+        mass_kg=mass_kg,
+        graspable=True,
+        parts=(shaft, band),
+        grip_m=(0.0, 0.0, z - 0.013),
+        grip_half_m=(x, x, 0.013),
+    )
+
+
+PEGS: tuple[Asset, ...] = (
+    _peg("peg-square", "square peg", (0.0135, 0.0135, 0.040), 0.06),
+    _peg("peg-round", "round peg", (0.0140, 0.0140, 0.040), 0.06, turned=True),
+    _peg("peg-short", "short peg", (0.0135, 0.0135, 0.032), 0.05),
+    _peg("peg-long", "long peg", (0.0130, 0.0130, 0.050), 0.07),
+)
+"""Stand upright, and are taken near the top."""
+
+HOLES: tuple[Asset, ...] = (
+    _hole(
+        "hole-square",
+        "square hole",
+        _square(HOLE_HALF_M, BLOCK_HALF_M[0], BLOCK_HALF_M[2], 0.0, 1.0),
+    ),
+    _hole(
+        "hole-round",
+        "round hole",
+        _octagon(HOLE_HALF_M, BLOCK_HALF_M[0], BLOCK_HALF_M[2], 0.0, 1.0),
+    ),
+)
+"""A block with a hole from above: its square hole takes every peg, the round one round pegs."""
+
+NUTS: tuple[Asset, ...] = (
+    _nut("nut-square", "square nut", 0.07, inner=0.019, outer=0.034),
+    _nut("nut-round", "round nut", 0.06, inner=0.019, outer=0.034, turned=True),
+    _nut("nut-large", "large nut", 0.09, inner=0.022, outer=0.038),
+)
+"""Rings with a handle; the model is robosuite's nut assembly."""
+
+POSTS: tuple[Asset, ...] = (
+    _post("post-square", "square post", turned=False),
+    _post("post-round", "round post", turned=True),
+)
+"""An upright on a foot; every nut fits both."""
+
+BRICKS: tuple[Asset, ...] = (
+    Asset(
+        name="brick",
+        noun="brick",
+        shape="box",
+        half_size_m=(0.027, 0.027, 0.020),
+        mass_kg=0.15,
+        graspable=True,
+    ),
+    Asset(
+        name="small-cube",
+        noun="small cube",
+        shape="box",
+        half_size_m=(0.018, 0.018, 0.018),
+        mass_kg=0.06,
+        graspable=True,
+    ),
+    Asset(
+        name="slab",
+        noun="slab",
+        shape="box",
+        half_size_m=(0.032, 0.025, 0.014),
+        mass_kg=0.13,
+        graspable=True,
+    ),
+    Asset(
+        name="base-block",
+        noun="base block",
+        shape="box",
+        half_size_m=(0.040, 0.040, 0.018),
+        mass_kg=0.40,
+        graspable=False,
+    ),
+)
+"""Things to stack; a base block is too wide for the gripper and carries a tower."""
+
+INSERTION: tuple[Asset, ...] = (*PEGS, *HOLES, *NUTS, *POSTS, *BRICKS)
+"""Assets of the stack-insert family."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from coda.sim.frame import Array, SimFrame
 from coda.sim.motion import Motion, choose, servo_chunk
+from coda.sim.planner_insert import insert, inserts
 from coda.sim.planner_transfer import transfer
 from coda.sim.predicates import Bool, evaluate
 from coda.sim.roles import ROLES
@@ -31,6 +32,9 @@ class ScriptedPlanner:
     def targets(self, frame: SimFrame) -> Motion:
         """Goal point (B, 3), turn (B,) and gripper command (B,) of each state's rule."""
         motion = transfer(frame, "target", "receptacle")
+        into = inserts(frame, "receptacle")
+        if np.any(into):
+            motion = choose(into, insert(frame, "target", "receptacle"), motion)
         tower = (frame.present[:, _SUPPORT] > 0) & ~evaluate(_STOREY, frame)[0]
         if np.any(tower):
             motion = choose(tower, transfer(frame, "receptacle", "support"), motion)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,10 +20,11 @@ from coda.sim.errors import CodaError, SimulationError, UnknownName
 from coda.sim.families import FAMILIES, step_limit
 from coda.sim.film import FILM_SUFFIXES, film_rollout
 from coda.sim.gate import Gate
+from coda.sim.gl import ensure_gl, has_screen
 from coda.sim.mjcf import compile_scene
 from coda.sim.planner import ScriptedPlanner
 from coda.sim.program import GenerationProgram, Issue
-from coda.sim.render import STILL, Camera, ensure_gl
+from coda.sim.render import STILL, Camera
 from coda.sim.rollout import run_scenes
 from coda.sim.sampling import Rejected, sample_scene
 from coda.sim.scene import Scene
@@ -146,9 +147,17 @@ def view_command(text: str, *, seed: int) -> None:
             f"no screen to open {name} on (neither DISPLAY nor WAYLAND_DISPLAY is set); use "
             f"'coda scene draw {text}' for a picture or 'coda scene film {text}' for a film."
         )
+    import glfw
     import mujoco
     import mujoco.viewer
 
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # glfw's own words; ours follow
+        if not glfw.init():
+            raise SimulationError(
+                f"the screen cannot be opened (DISPLAY = {os.environ.get('DISPLAY', '')!r}); use "
+                f"'coda scene draw {text}' for a picture."
+            )
     sim = BatchSim([scene])
     sim.reset()
     model = compile_scene(scene, visual=True)
@@ -165,13 +174,6 @@ def show_command(text: str, *, seed: int) -> None:
     print(f"# {name}: scene {scene.digest()}")
     print(scene.to_yaml().rstrip())
     print("\n".join(factor_lines(scene)))
-
-
-def has_screen() -> bool:
-    """Whether a window can be opened here."""
-    if sys.platform in ("darwin", "win32"):
-        return True
-    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def _source(text: str, count: int | None) -> Source:

@@ -16,6 +16,9 @@ from coda.sim.errors import SimulationError
 BACKENDS = ("egl", "osmesa", "glfw")
 GL_HINT = "install one: apt-get install libosmesa6 (or libegl1), or set MUJOCO_GL=egl|osmesa|glfw"
 
+GL_ERRORS = (RuntimeError, AttributeError, ImportError, OSError, mujoco.FatalError)
+"""What MuJoCo, PyOpenGL and drivers raise where they cannot draw."""
+
 
 def _has_gpu() -> bool:
     """Whether a graphics device is there that this user may open."""
@@ -56,10 +59,27 @@ def open_context(width: int, height: int) -> Any:
     `SimulationError` in one line where the driver refuses.
     """
     backend = ensure_gl()
+    if backend == "glfw" and not has_screen():
+        raise SimulationError("MUJOCO_GL = 'glfw' needs a screen; unset it, or set egl or osmesa.")
     try:
-        context = importlib.import_module(f"mujoco.{backend}").GLContext(width, height)
+        kind: Any = importlib.import_module(f"mujoco.{backend}").GLContext
+        if not hasattr(kind, "_context"):
+            kind._context = None  # its destructor reads it, also after a failed constructor
+        context = kind(width, height)
         context.make_current()
-    except (RuntimeError, AttributeError, ImportError, OSError, mujoco.FatalError) as error:
-        words = " ".join(str(error).split())
-        raise SimulationError(f"MuJoCo cannot render with {backend}: {words}; {GL_HINT}.") from None
+    except GL_ERRORS as error:
+        raise refused(error) from None
     return context
+
+
+def refused(error: BaseException) -> SimulationError:
+    """What a driver's error means, in one line."""
+    words = " ".join(str(error).split()).rstrip(".")
+    return SimulationError(f"MuJoCo cannot render with {ensure_gl()}: {words}; {GL_HINT}.")
+
+
+def has_screen() -> bool:
+    """Whether a window can be opened here."""
+    if sys.platform in ("darwin", "win32"):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coda.sim.engine import BatchSim
-from coda.sim.gl import GL_HINT, ensure_gl, open_context
+from coda.sim.gl import GL_ERRORS, GL_HINT, ensure_gl, open_context, refused
 from coda.sim.mjcf import compile_scene
 from coda.sim.scene import Scene
 from coda.sim.simplify import simplify_robot
@@ -160,7 +160,11 @@ class SceneRenderer:
 
     def _upload(self, model: mujoco.MjModel) -> None:
         """Meshes and textures to the driver, the most expensive part of a new scene."""
-        self._context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100)
+        try:
+            self._context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100)
+        except GL_ERRORS as error:
+            self._gl.free()
+            raise refused(error) from None
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
 
     def _take(self, scene: Scene, model: mujoco.MjModel) -> None:

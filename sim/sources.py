@@ -59,9 +59,14 @@ class Source:
         )
 
     def counted(self) -> Source:
-        """A family becomes the program of its whole range, from which scenes are drawn."""
-        if self.kind != "family":
+        """A family becomes the program of its whole range, from which scenes are drawn.
+
+        Raises `SceneError` for scenes, of which there are as many as there are.
+        """
+        if self.kind == "program":
             return self
+        if self.kind != "family":
+            raise SceneError(f"--count is for programs and families; {self.text} is what it is.")
         name = self.text.partition("/")[0]
         program = Splits(name).wide_program()
         return Source(text=self.text, kind="program", program=program.model_dump(mode="json"))

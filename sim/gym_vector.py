@@ -94,6 +94,7 @@ class CodaVectorEnv(VectorEnv[Observation, Any, npt.NDArray[Any]]):
         render_mode: str | None = None,
         render_size: tuple[int, int] = (256, 256),
     ) -> None:
+        self.closed = True  # until there is something to close
         for name, count, least in (
             ("num_envs", num_envs, 1),
             ("threads", threads, 1),
@@ -122,6 +123,7 @@ class CodaVectorEnv(VectorEnv[Observation, Any, npt.NDArray[Any]]):
         self._pictures: list[dict[str, Image]] = [{} for _ in range(num_envs)]
         self._elapsed = np.zeros(num_envs, dtype=np.int64)
         self._done = np.zeros(num_envs, dtype=np.bool_)
+        self.closed = False
 
     @property
     def family(self) -> str:

@@ -1,6 +1,7 @@
 """A closed-loop scripted planner for every family, from privileged state, without memory.
 
-What there is to do is read off the state alone: a tower's middle storey goes first, then the target.
+What there is to do is read off the state alone: a tower's middle storey first, then the target.
+storey, then the target.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import numpy as np
 
 from coda.sim.frame import Array, SimFrame
 from coda.sim.motion import Motion, choose, servo_chunk
+from coda.sim.planner_handle import operate, operates
 from coda.sim.planner_insert import insert, inserts
 from coda.sim.planner_transfer import transfer
 from coda.sim.predicates import Bool, evaluate
@@ -38,4 +40,7 @@ class ScriptedPlanner:
         tower = (frame.present[:, _SUPPORT] > 0) & ~evaluate(_STOREY, frame)[0]
         if np.any(tower):
             motion = choose(tower, transfer(frame, "receptacle", "support"), motion)
+        handle = operates(frame)
+        if np.any(handle):
+            motion = choose(handle, operate(frame), motion)
         return motion

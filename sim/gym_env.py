@@ -43,10 +43,11 @@ def check_render_mode(render_mode: str | None) -> str | None:
 
 
 def reset_info(drawn: Drawn) -> dict[str, Any]:
-    """Info of a reset: the scene's digest, its index in the list of scenes, its instruction."""
+    """Info of a reset: the scene's digest, its index in the list of scenes, its task and words."""
     return {
         "scene": drawn.digest,
         "scene_index": drawn.index,
+        "task": drawn.scene.tau.task,
         "instruction": drawn.scene.tau.instruction,
     }
 
@@ -67,7 +68,7 @@ class CodaEnv(gymnasium.Env[Observation, Any]):
     That terminates the episode; so does a state of the physics that is not finite, which says
     nothing about the policy: then ``info["crashed"]`` is True, and the observation is the last
     finite one. Every step's info holds ``is_success``, ``crashed`` and ``scene`` (digest), a
-    reset's ``scene``, ``scene_index`` and ``instruction``.
+    reset's ``scene``, ``scene_index``, ``task`` and ``instruction``.
 
     What is random is which scene an episode plays: ``reset(seed=...)`` fixes the sequence.
     ``reset(options={"scene": ...})`` plays one `Scene`, or the one with that index in `scenes`.
@@ -75,6 +76,7 @@ class CodaEnv(gymnasium.Env[Observation, Any]):
     Args:
         family: Task family.
         scenes: ``"seed"``, ``"in"``, ``"ood"``, a generation program, a list of scenes or a scene.
+        task: Only this task of the family; all of them where None.
         guard: Scenes from a program avoid the cells held out for evaluation.
         obs_type: ``"state"``, ``"pixels"`` or ``"pixels_state"``.
         image_size: Height and width of the cameras' pictures in observations.
@@ -93,13 +95,14 @@ class CodaEnv(gymnasium.Env[Observation, Any]):
         *,
         family: str = "pick-place",
         scenes: ScenesOption = "seed",
+        task: str | None = None,
         guard: bool = True,
         obs_type: ObsType = "state",
         image_size: tuple[int, int] = (128, 128),
         render_mode: str | None = None,
         render_size: tuple[int, int] = (256, 256),
     ) -> None:
-        self._source = SceneSource(family, scenes, guard=guard)
+        self._source = SceneSource(family, scenes, task=task, guard=guard)
         self.observation_space = observation_space(obs_type, image_size)
         self.action_space = action_space()
         self.render_mode = check_render_mode(render_mode)

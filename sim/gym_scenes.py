@@ -10,7 +10,7 @@ import numpy as np
 
 from coda.sim.errors import SceneError, UnknownName
 from coda.sim.families import family
-from coda.sim.program import GenerationProgram
+from coda.sim.program import Edit, Fixed, GenerationProgram
 from coda.sim.sampling import sample_scene
 from coda.sim.scene import Scene
 from coda.sim.splits import Splits, evaluation_set
@@ -43,22 +43,34 @@ class SceneSource:
         family_name: Task family; every scene is of this family.
         scenes: ``seed`` (drawn from the family's seed range), ``in`` or ``ood`` (the frozen
             evaluation scenes), a generation program, a list of scenes, or one scene.
+        task: Play this task of the family only; all of them where None.
         guard: Scenes drawn from a program lie in no cell that is held out for evaluation.
 
     Raises:
-        UnknownName: No family or set of scenes of that name.
-        SceneError: A scene or program of another family, or an empty list.
+        UnknownName: No family, task or set of scenes of that name.
+        SceneError: A scene or program of another family, a scene of another task, or an empty list.
     """
 
-    def __init__(self, family_name: str, scenes: ScenesOption, *, guard: bool = True) -> None:
-        self.family = family(family_name).name
+    def __init__(
+        self,
+        family_name: str,
+        scenes: ScenesOption,
+        *,
+        task: str | None = None,
+        guard: bool = True,
+    ) -> None:
+        chosen = family(family_name)
+        if task is not None and task not in chosen.tasks:
+            raise UnknownName(f"{chosen.name} task", task, chosen.tasks)
+        self.family, self._task = chosen.name, task
+        self._one_task = len(chosen.tasks) == 1
         self._guard = Splits(family=self.family) if guard else None
         self._program: GenerationProgram | None = None
         self.scenes: tuple[Scene, ...] = ()
         """The list that scenes are taken from; empty where a program draws them."""
         if isinstance(scenes, GenerationProgram):
             self._of_family("the program", scenes.family)
-            self._program = scenes
+            self._program = self._of_task(scenes)
         elif isinstance(scenes, Scene):
             self.scenes = (scenes,)
         elif isinstance(scenes, str):
@@ -73,9 +85,10 @@ class SceneSource:
 
     def _named(self, name: str) -> None:
         if name == "seed":
-            self._program = Splits(family=self.family).seed_program()
+            self._program = self._of_task(Splits(family=self.family).seed_program())
         elif name in ("in", "ood"):
-            self.scenes = evaluation_set("in" if name == "in" else "ood", self.family).scenes
+            frozen = evaluation_set("in" if name == "in" else "ood", self.family).scenes
+            self.scenes = tuple(s for s in frozen if self._task in (None, s.tau.task))
         else:
             raise UnknownName("set of scenes", name, NAMED)
 
@@ -86,10 +99,22 @@ class SceneSource:
                 f"Make the environment of {name!r}."
             )
 
+    def _of_task(self, program: GenerationProgram) -> GenerationProgram:
+        """`program` with its task fixed, where one is wanted and there is a choice."""
+        if self._task is None or self._one_task:
+            return program
+        first = Edit(path="tau.task", sampler=Fixed(value=self._task))
+        rest = tuple(edit for edit in program.edits if edit.path != "tau.task")
+        return program.model_copy(update={"edits": (first, *rest)})
+
     def _check(self, what: str, scene: Any) -> Scene:
         if not isinstance(scene, Scene):
             raise SceneError(f"{what} = {scene!r:.60}; give a coda.sim.scene.Scene.")
         self._of_family(what, scene.tau.family)
+        if self._task not in (None, scene.tau.task):
+            raise SceneError(
+                f"{what} is of task {scene.tau.task!r}; this environment plays {self._task!r} only."
+            )
         return scene
 
     def draw(self, rng: np.random.Generator) -> Drawn:

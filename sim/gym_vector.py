@@ -88,6 +88,7 @@ class CodaVectorEnv(VectorEnv[Observation, Any, npt.NDArray[Any]]):
         ahead: int = 2,
         family: str = "pick-place",
         scenes: ScenesOption = "seed",
+        task: str | None = None,
         guard: bool = True,
         obs_type: ObsType = "state",
         image_size: tuple[int, int] = (128, 128),
@@ -106,7 +107,7 @@ class CodaVectorEnv(VectorEnv[Observation, Any, npt.NDArray[Any]]):
         self._mode = autoreset(autoreset_mode)
         self.metadata = {**type(self).metadata, "autoreset_mode": self._mode}
         self._limit = step_limit(max_episode_steps)
-        self._source = SceneSource(family, scenes, guard=guard)
+        self._source = SceneSource(family, scenes, task=task, guard=guard)
         self.single_observation_space = observation_space(obs_type, image_size)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.single_action_space = action_space()

@@ -155,6 +155,7 @@ def test_a_reset_says_what_is_played(env: CodaEnv) -> None:
     _, info = env.reset(options={"scene": 2})
     assert info["scene"] == SCENES[2].digest()
     assert info["scene_index"] == 2
+    assert info["task"] == "place"
     assert info["instruction"] == SCENES[2].tau.instruction
     other = evaluation_set("ood").scenes[0]
     _, info = env.reset(options={"scene": other})
@@ -265,11 +266,25 @@ def _other_family(scene: Scene) -> Scene:
     return scene.model_copy(update={"tau": scene.tau.model_copy(update={"family": "cooking"})})
 
 
+def _other_task(scene: Scene) -> Scene:
+    return scene.model_copy(update={"tau": scene.tau.model_copy(update={"task": "juggle"})})
+
+
 @pytest.mark.parametrize(
     ("options", "kind", "line"),
     [
         ({"scenes": "sed"}, UnknownName, "no set of scenes named 'sed'. Did you mean 'seed'"),
         ({"family": "pick-plaze"}, UnknownName, "no task family named 'pick-plaze'"),
+        (
+            {"task": "plaice"},
+            UnknownName,
+            "no pick-place task named 'plaice'",
+        ),
+        (
+            {"task": "place", "scenes": _other_task(SCENES[0])},
+            SceneError,
+            r"scenes\[0\] is of task 'juggle'; this environment plays 'place' only",
+        ),
         ({"obs_type": "pixel"}, UnknownName, "no obs_type named 'pixel'. Did you mean 'pixels'"),
         ({"scenes": []}, SceneError, "scenes is an empty list; give at least one scene"),
         ({"scenes": [3]}, SceneError, r"scenes\[0\] = 3; give a coda.sim.scene.Scene"),

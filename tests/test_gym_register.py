@@ -46,6 +46,16 @@ def test_every_family_can_be_made_and_stepped(name: str) -> None:
     env.close()
 
 
+@pytest.mark.parametrize(
+    ("name", "task"), [(item.name, task) for item in FAMILIES.values() for task in item.tasks]
+)
+def test_one_task_of_a_family_can_be_played_alone(name: str, task: str) -> None:
+    register()
+    env = gymnasium.make(env_id(name), task=task)
+    assert {env.reset(seed=seed)[1]["task"] for seed in range(4)} == {task}
+    env.close()
+
+
 FRESH = """
 import gymnasium
 import coda.sim.gym_env, coda.sim.gym_vector, coda.sim.gym_register as names

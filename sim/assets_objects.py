@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coda.sim.asset import Asset
+from coda.sim.asset import Asset, Part
 
 OBJECTS: tuple[Asset, ...] = (
     Asset(
@@ -79,6 +79,88 @@ OBJECTS: tuple[Asset, ...] = (
         graspable=True,
         robosuite_class="CerealObject",
         center_m=(0.0, -0.000004, 0.000038),
+    ),
+    Asset(
+        name="soap",
+        noun="soap bar",
+        shape="parts",
+        half_size_m=(0.030, 0.020, 0.016),
+        mass_kg=0.1,
+        graspable=True,
+        parts=(
+            Part(shape="box", half_m=(0.030, 0.020, 0.016)),
+            Part(shape="box", half_m=(0.0302, 0.0202, 0.002), tone=0.75, visual=True),
+        ),
+    ),
+    Asset(
+        name="sponge",
+        noun="sponge",
+        shape="parts",
+        half_size_m=(0.042, 0.026, 0.016),
+        mass_kg=0.05,
+        graspable=True,
+        parts=(
+            Part(shape="box", half_m=(0.042, 0.026, 0.010), pos_m=(0.0, 0.0, -0.006)),
+            Part(shape="box", half_m=(0.042, 0.026, 0.006), pos_m=(0.0, 0.0, 0.010), tone=0.6),
+        ),
+    ),
+    Asset(
+        name="battery",
+        noun="battery",
+        shape="parts",
+        round=True,
+        half_size_m=(0.017, 0.017, 0.032),
+        mass_kg=0.12,
+        graspable=True,
+        parts=(
+            Part(shape="cylinder", half_m=(0.017, 0.017, 0.030), pos_m=(0.0, 0.0, -0.002)),
+            Part(
+                shape="cylinder",
+                half_m=(0.0172, 0.0172, 0.008),
+                pos_m=(0.0, 0.0, 0.0206),
+                tone=0.35,
+                visual=True,
+            ),
+            Part(shape="cylinder", half_m=(0.006, 0.006, 0.002), pos_m=(0.0, 0.0, 0.030), tone=1.4),
+        ),
+    ),
+    Asset(
+        name="jar",
+        noun="jar",
+        shape="parts",
+        round=True,
+        half_size_m=(0.024, 0.024, 0.034),
+        mass_kg=0.15,
+        graspable=True,
+        parts=(
+            Part(shape="cylinder", half_m=(0.024, 0.024, 0.034)),
+            Part(
+                shape="cylinder",
+                half_m=(0.0242, 0.0242, 0.009),
+                pos_m=(0.0, 0.0, 0.0252),
+                tone=0.55,
+                visual=True,
+            ),
+        ),
+    ),
+    Asset(
+        name="candle",
+        noun="candle",
+        shape="parts",
+        round=True,
+        half_size_m=(0.018, 0.018, 0.048),
+        mass_kg=0.1,
+        graspable=True,
+        parts=(
+            Part(shape="cylinder", half_m=(0.018, 0.018, 0.048)),
+            Part(
+                shape="cylinder",
+                half_m=(0.002, 0.002, 0.005),
+                pos_m=(0.0, 0.0, 0.053),
+                tone=0.2,
+                visual=True,
+            ),
+        ),
     ),
     Asset(
         name="plate",

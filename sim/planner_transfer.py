@@ -24,6 +24,12 @@ HOVER_M = 0.06
 """Height above the grasp point from which it descends [m]."""
 CARRY_M = 0.06
 """Height of the object's underside over the table, or over the goal's rim, while carried [m]."""
+WALLED_M = 0.02
+"""A seat at least so far below the rim is the floor of a container [m]."""
+HAND_M = 0.030
+"""How far the finger tips may go below a rim before the hand touches it [m]."""
+SKY_M = 0.04
+"""Height of the finger tips over a rim on the way across [m]."""
 
 
 def held(frame: SimFrame, role: Role) -> Bool:
@@ -35,14 +41,35 @@ def held(frame: SimFrame, role: Role) -> Bool:
     return np.asarray((touched | (fits & near)) & (frame.gripper_command > 0))
 
 
-def approach(frame: SimFrame, role: Role) -> Motion:
-    """Open over the grasp point, go down, close and wait."""
+def walled(frame: SimFrame, role: Role) -> Bool:
+    """Whether things go into a role, between walls, and not only onto it (B,)."""
+    j = ROLES.index(role)
+    deep = frame.mouth[:, j] - frame.seat[:, j] > WALLED_M
+    return np.asarray((frame.present[:, j] > 0) & deep)
+
+
+def rim_height(frame: SimFrame, role: Role) -> Array:
+    """Height of a role's rim over the table (B,) [m]."""
+    j = ROLES.index(role)
+    return np.asarray(frame.pos[:, j, 2] + frame.mouth[:, j])
+
+
+def approach(frame: SimFrame, role: Role, over_m: Array | None = None) -> Motion:
+    """Open over the grasp point, go down, close and wait.
+
+    Args:
+        frame: B states.
+        role: What to take.
+        over_m: Heights (B,) over the table to keep on the way there [m], above walls.
+    """
     grip = grasp_point(frame, role)
     yaw = grasp_yaw_error(frame, role)
     beside = np.linalg.norm(frame.ee_pos[:, :2] - grip[:, :2], axis=1)
     over = (beside < 0.012) & (np.abs(yaw) < 0.12)
     at_grasp = over & (frame.ee_pos[:, 2] < grip[:, 2] + 0.008)
     hover = grip + np.array([0.0, 0.0, HOVER_M])
+    if over_m is not None:
+        hover[:, 2] = np.where(beside > 0.05, np.maximum(hover[:, 2], over_m), hover[:, 2])
     low = (frame.ee_pos[:, 2] < grip[:, 2] + HOVER_M - 0.02) & (beside > 0.02)
     rise = frame.command_pos.copy()
     rise[:, 2] = hover[:, 2]
@@ -51,27 +78,38 @@ def approach(frame: SimFrame, role: Role) -> Motion:
 
 
 def transfer(frame: SimFrame, subject: Role, reference: Role) -> Motion:
-    """Pick `subject` up and set it down at the seat of `reference`."""
+    """Pick `subject` up and set it down at the seat of `reference`: on a plate, in a bin."""
     i, j = ROLES.index(subject), ROLES.index(reference)
     holding = held(frame, subject)
     closing = frame.gripper_command > 0
-    placed = evaluate(PredicateTerm(name="on", subject=subject, reference=reference), frame)[0]
+    deep = walled(frame, reference)
+    placed = _placed(frame, subject, reference, deep)
     off = frame.pos[:, j] - frame.pos[:, i]
     far = np.linalg.norm(off[:, :2], axis=1)
     under = underside(frame, subject)
     gap = surface_gap(frame, subject, reference)
     rim = frame.seat_half[:, j].min(axis=1)
-    centred = far < np.minimum(0.02, 0.5 * rim)
+    centred = far < np.minimum(np.where(deep, 0.012, 0.02), 0.5 * rim)
+    lowest = np.where(deep, rim_height(frame, reference) - HAND_M, -1.0)
 
-    carried = choose(centred, _lower(frame, off, gap), _carry(frame, i, j, off, under, far))
-    motion = choose(holding, carried, approach(frame, subject))
-    ready = holding & centred & (gap < 0.008)
+    lower = _lower(frame, off, gap, lowest)
+    carried = choose(centred, lower, _carry(frame, i, j, off, under, far))
+    over = np.where(deep, rim_height(frame, reference) + SKY_M, 0.0)
+    motion = choose(holding, carried, approach(frame, subject, over))
+    ready = holding & centred & ((gap < 0.008) | (frame.ee_pos[:, 2] < lowest + 0.005))
     done = (placed & ~holding) | ready
     away = frame.command_pos + np.array([0.0, 0.0, 0.05])
     opened = frame.gripper_width_m > 0.03 + 2 * frame.half_size[:, i].min(axis=1)
     stay = (ready | (closing & ~opened))[:, None]
     let_go = Motion(np.where(stay, frame.command_pos, away), 0.0 * far, np.full(len(far), OPEN))
     return choose(done, let_go, motion)
+
+
+def _placed(frame: SimFrame, subject: Role, reference: Role, deep: Bool) -> Bool:
+    """Whether the object is where it should be (B,)."""
+    on = evaluate(PredicateTerm(name="on", subject=subject, reference=reference), frame)[0]
+    term = PredicateTerm(name="inside", subject=subject, reference=reference)
+    return np.asarray(np.where(deep, evaluate(term, frame)[0], on))
 
 
 def _carry(frame: SimFrame, i: int, j: int, off: Array, under: Array, far: Array) -> Motion:
@@ -88,8 +126,9 @@ def _carry(frame: SimFrame, i: int, j: int, off: Array, under: Array, far: Array
     return Motion(goal, np.zeros(frame.batch), np.full(frame.batch, CLOSED))
 
 
-def _lower(frame: SimFrame, off: Array, gap: Array) -> Motion:
+def _lower(frame: SimFrame, off: Array, gap: Array, lowest: Array) -> Motion:
+    """Lower until just over the seat, or until the hand would touch the rim at `lowest` (B,)."""
     lower = frame.command_pos.copy()
     lower[:, :2] += off[:, :2]
-    lower[:, 2] -= np.maximum(gap - 0.002, 0.0)
+    lower[:, 2] = np.maximum(lower[:, 2] - np.maximum(gap - 0.002, 0.0), lowest)
     return Motion(lower, np.zeros(frame.batch), np.full(frame.batch, CLOSED))

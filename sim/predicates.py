@@ -187,6 +187,13 @@ def _within(frame: SimFrame, term: PredicateTerm, limit: float) -> Array:
     return np.minimum(side, depth_below_mouth(frame, term.subject, reference) - limit)
 
 
+def _inside(frame: SimFrame, term: PredicateTerm, limit: float) -> Array:
+    """`_within`, and the subject's centre is over the floor: not under a drawer that stands out."""
+    i, j = ROLES.index(term.subject), ROLES.index(_reference(term))
+    over_floor = frame.pos[:, i, 2] - frame.pos[:, j, 2] - frame.seat[:, j]
+    return np.minimum(_within(frame, term, limit), over_floor)
+
+
 def _joint_at(frame: SimFrame, term: PredicateTerm, limit: float) -> Array:
     return np.asarray(limit - np.abs(frame.opening - frame.joint_goal))
 
@@ -243,7 +250,7 @@ _MARGINS: Mapping[PredicateName, Callable[[SimFrame, PredicateTerm, float], Arra
             "settled": _settled,
             "upright": _upright,
             "contact": _contact,
-            "inside": _within,
+            "inside": _inside,
             "inserted": _within,
             "joint_at": _joint_at,
         }

@@ -23,7 +23,8 @@ from coda.policy.critic import ChunkCritic
 from coda.policy.flow import FlowChunkPolicy
 from coda.policy.learner import sft
 from coda.policy.observation import OBSERVATION_DIM, TEXT_DIM, Observation, observe
-from coda.policy.potential import Potential, base_program
+from coda.policy.potential import Potential
+from coda.policy.potential_base import base_program
 from coda.policy.replay import Replay
 from coda.policy.values import CriticTrainer
 from coda.sim.engine import BatchSim

@@ -20,7 +20,8 @@ from coda.memory.rundb import RunDb
 from coda.memory.vectors import VectorStore
 from coda.policy.base import ChunkPolicy
 from coda.policy.flow import FlowChunkPolicy
-from coda.policy.potential import Potential, base_program
+from coda.policy.potential import Potential
+from coda.policy.potential_base import base_program
 from coda.policy.text import TextEncoder, shared_encoder
 from coda.sim.families import family
 from coda.sim.gate import Gate

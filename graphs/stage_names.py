@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from coda.policy.potential import Potential, base_program
+from coda.policy.potential import Potential
+from coda.policy.potential_base import base_program
 from coda.sim.frame import Array, SimFrame
 from coda.sim.scene import Scene
 

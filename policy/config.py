@@ -69,7 +69,7 @@ class CriticConfig(_Config):
 
     width: Positive = 256
     blocks: Positive = 2
-    max_stages: Positive = 10
+    max_stages: Positive = 14
     target_decay: Share = 0.99
     """Share of the old target network kept at each update."""
 

@@ -17,8 +17,15 @@ import torch
 from torch import Tensor
 
 from coda.sim.frame import N_ROLES, SimFrame
-from coda.sim.predicates import grasp_point, grasp_width, grasp_yaw_error, vertical_half
-from coda.sim.roles import role_index
+from coda.sim.predicates import (
+    depth_below_mouth,
+    grasp_point,
+    grasp_width,
+    grasp_yaw_error,
+    graspable,
+    underside,
+)
+from coda.sim.roles import Role, role_index
 
 Array = npt.NDArray[np.float64]
 
@@ -29,14 +36,52 @@ FINE_M = 0.02
 """Scale of the fine offsets [m]."""
 
 _TARGET = role_index("target")
-_RECEPTACLE = role_index("receptacle")
+_HANDLE = role_index("handle")
 
+_GRASPABLE: tuple[tuple[str, int, float], ...] = (
+    ("graspable", 1, 0.5),
+    ("from gripper", 3, 0.05),
+    ("from command", 3, 0.05),
+    ("from command, fine", 3, 0.3),
+    ("grasp yaw", 2, 0.2),
+    ("grasp yaw from command", 1, 0.2),
+    ("grasp half size", 3, 0.01),
+    ("touched left, right", 2, 0.3),
+    ("underside", 1, 0.03),
+    ("tilt", 1, 0.1),
+    ("gap", 1, 0.01),
+)
+_GOAL: tuple[tuple[str, int, float], ...] = (
+    ("present", 1, 0.5),
+    ("from gripper", 3, 0.1),
+    ("seat from subject", 3, 0.1),
+    ("seat from subject, fine", 3, 0.3),
+    ("turn from subject", 2, 0.2),
+    ("subject below mouth", 1, 0.03),
+    ("half size", 3, 0.02),
+    ("touches subject", 1, 0.3),
+)
+_JOINT: tuple[tuple[str, int, float], ...] = (
+    ("slides, turns", 2, 0.5),
+    ("opening", 1, 0.2),
+    ("opening to go", 1, 0.2),
+    ("speed", 1, 0.1),
+    ("way of the handle", 3, 0.3),
+)
 _DISTRACTOR: tuple[tuple[str, int, float], ...] = (
     ("present", 1, 0.5),
     ("from gripper", 3, 0.1),
     ("half size", 3, 0.02),
     ("touched", 1, 0.3),
 )
+
+
+def _named(
+    prefix: str, features: tuple[tuple[str, int, float], ...]
+) -> tuple[tuple[str, int, float], ...]:
+    return tuple((f"{prefix} {name}", size, floor) for name, size, floor in features)
+
+
 FEATURES: tuple[tuple[str, int, float], ...] = (
     ("gripper xy", 2, 0.2),
     ("gripper z", 1, 0.05),
@@ -46,28 +91,15 @@ FEATURES: tuple[tuple[str, int, float], ...] = (
     ("gripper velocity", 3, 0.1),
     ("gripper width", 1, 0.01),
     ("gripper command", 1, 0.5),
-    ("target present", 1, 0.5),
-    ("target from gripper", 3, 0.05),
-    ("target from command", 3, 0.05),
-    ("target from command, fine", 3, 0.3),
-    ("target grasp yaw", 2, 0.2),
-    ("target grasp yaw from command", 1, 0.2),
-    ("target half size", 3, 0.01),
-    ("target touched left, right", 2, 0.3),
-    ("target underside", 1, 0.03),
-    ("target tilt", 1, 0.1),
-    ("target gap", 1, 0.01),
-    ("receptacle present", 1, 0.5),
-    ("receptacle from gripper", 3, 0.1),
-    ("receptacle from target", 3, 0.1),
-    ("receptacle from target, fine", 3, 0.3),
-    ("receptacle half size", 3, 0.02),
-    ("receptacle touches target", 1, 0.3),
-    *(
-        (f"distractor {i} {name}", size, floor)
-        for i in (1, 2, 3)
-        for name, size, floor in _DISTRACTOR
-    ),
+    *_named("target", _GRASPABLE),
+    *_named("receptacle", _GRASPABLE),
+    *_named("handle", _GRASPABLE),
+    *_named("receptacle of target", _GOAL),
+    *_named("support of receptacle", _GOAL),
+    *_named("joint", _JOINT),
+    *_named("distractor 1", _DISTRACTOR),
+    *_named("distractor 2", _DISTRACTOR),
+    *_named("distractor 3", _DISTRACTOR),
 )
 """(name, length, floor of its scale in its own unit) of every feature, in order.
 
@@ -107,7 +139,10 @@ class Observation:
 
 
 def yaw_of(rot: Array) -> Array:
-    """Direction in the table plane that gripper rotations (B, 3, 3) open along, (B,) [rad]."""
+    """Direction in the table plane of the y axis of rotations (B, 3, 3), (B,) [rad].
+
+    A gripper opens along its y axis.
+    """
     out: Array = np.arctan2(rot[:, 1, 1], rot[:, 0, 1])
     return out
 
@@ -142,31 +177,68 @@ def _distractors(frame: SimFrame) -> list[Array]:
     return parts
 
 
-def _target(frame: SimFrame) -> list[Array]:
-    rot = frame.rot[:, _TARGET]
-    grasp, up = grasp_point(frame, "target"), vertical_half(frame, "target")
-    error = grasp_yaw_error(frame, "target")
-    command_error = grasp_yaw_error(replace(frame, ee_rot=frame.command_rot), "target")
-    return [
-        _column(frame.present[:, _TARGET]),
+def _graspable(frame: SimFrame, role: Role) -> list[Array]:
+    """Features of a role that the gripper may take; zero where it cannot."""
+    i = role_index(role)
+    here = _column(graspable(frame, role).astype(np.float64))
+    grasp = grasp_point(frame, role)
+    error = grasp_yaw_error(frame, role)
+    command_error = grasp_yaw_error(replace(frame, ee_rot=frame.command_rot), role)
+    parts = [
         grasp - frame.ee_pos,
         grasp - frame.command_pos,
         _fine(grasp - frame.command_pos),
         np.stack([np.sin(error), np.cos(error)], 1),
         _column(np.sin(command_error)),
-        frame.half_size[:, _TARGET],
-        np.stack([frame.touch_left[:, _TARGET], frame.touch_right[:, _TARGET]], 1),
-        _column(frame.pos[:, _TARGET, 2] - up),
-        _column(1.0 - rot[:, 2, 2]),
-        _column(frame.gripper_width_m - grasp_width(frame, "target")),
+        frame.grip_half[:, i],
+        np.stack([frame.touch_left[:, i], frame.touch_right[:, i]], 1),
+        _column(underside(frame, role)),
+        _column(1.0 - frame.rot[:, i, 2, 2]),
+        _column(frame.gripper_width_m - grasp_width(frame, role)),
     ]
+    return [here, *(here * part for part in parts)]
+
+
+def _goal(frame: SimFrame, subject: Role, reference: Role) -> list[Array]:
+    """Features of where `subject` belongs; zero where the reference is absent."""
+    i, j = role_index(subject), role_index(reference)
+    here = _column(frame.present[:, j])
+    seat = frame.pos[:, j].copy()
+    seat[:, 2] += frame.seat[:, j]
+    foot = frame.pos[:, i].copy()
+    foot[:, 2] = underside(frame, subject)
+    turn = yaw_of(frame.rot[:, j]) - yaw_of(frame.rot[:, i])
+    parts = [
+        frame.pos[:, j] - frame.ee_pos,
+        seat - foot,
+        _fine(seat - foot),
+        np.stack([np.sin(4 * turn), np.cos(4 * turn)], 1),  # of square things, quarters look alike
+        _column(depth_below_mouth(frame, subject, reference)),
+        frame.half_size[:, j],
+        _column(frame.touch[:, i, j]),
+    ]
+    return [here, *(here * part for part in parts)]
+
+
+def _joint(frame: SimFrame) -> list[Array]:
+    """Features of the fixture's joint; zero where there is none."""
+    here = _column((frame.joint_kind > 0).astype(np.float64))
+    arm = np.cross(frame.joint_axis, frame.pos[:, _HANDLE] - frame.joint_anchor)
+    arm = arm / np.maximum(np.linalg.norm(arm, axis=1, keepdims=True), 1e-6)
+    way = np.where(_column(frame.joint_kind) == 2, arm, frame.joint_axis)
+    parts = [
+        np.stack([frame.joint_kind == 1, frame.joint_kind == 2], 1).astype(np.float64),
+        _column(frame.opening),
+        _column(frame.joint_goal - frame.opening),
+        _column(frame.joint_vel / frame.joint_span),
+        way,
+    ]
+    return [here * part for part in parts]
 
 
 def observe_vector(frame: SimFrame) -> npt.NDArray[np.float32]:
     """Observation vectors (B, D) of a batch of states, not normalised."""
     yaw, command_yaw = yaw_of(frame.ee_rot), yaw_of(frame.command_rot)
-    receptacle = frame.pos[:, _RECEPTACLE]
-    here = _column(frame.present[:, _RECEPTACLE])
     parts = [
         frame.ee_pos,
         frame.command_pos - frame.ee_pos,
@@ -175,13 +247,12 @@ def observe_vector(frame: SimFrame) -> npt.NDArray[np.float32]:
         frame.ee_linvel,
         _column(frame.gripper_width_m),
         _column(frame.gripper_command),
-        *_target(frame),
-        here,
-        here * (receptacle - frame.ee_pos),
-        here * (receptacle - frame.pos[:, _TARGET]),
-        here * _fine(receptacle - frame.pos[:, _TARGET]),
-        here * frame.half_size[:, _RECEPTACLE],
-        _column(frame.touch[:, _TARGET, _RECEPTACLE]),
+        *_graspable(frame, "target"),
+        *_graspable(frame, "receptacle"),
+        *_graspable(frame, "handle"),
+        *_goal(frame, "target", "receptacle"),
+        *_goal(frame, "receptacle", "support"),
+        *_joint(frame),
         *_distractors(frame),
     ]
     return np.concatenate(parts, axis=1).astype(np.float32)

@@ -6,11 +6,14 @@ successful and failed rollouts. Rollouts are frames at every control step, in or
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from coda.policy.potential import Potential
+from coda.policy.potential_base import base_program
 from coda.policy.potential_findings import (
     CheckLimits,
     Trace,
@@ -22,7 +25,7 @@ from coda.policy.potential_findings import (
 from coda.policy.program import TrainingProgram
 from coda.sim.frame import SimFrame, concat
 from coda.sim.program import Issue
-from coda.sim.roles import DISTRACTORS
+from coda.sim.roles import Role
 from coda.sim.terms import PredicateTerm
 
 CODES: tuple[str, ...] = (
@@ -101,6 +104,7 @@ def _traces(potential: Potential, rollouts: Sequence[SimFrame]) -> list[Trace]:
 
 def _structure(program: TrainingProgram) -> list[Issue]:
     issues = []
+    task = _task_terms(program.family)
     shares = [stage.share for stage in program.stages]
     if abs(sum(shares) - 1.0) > 1e-6 or not all(0.0 < share <= 1.0 for share in shares):
         issues.append(
@@ -116,19 +120,21 @@ def _structure(program: TrainingProgram) -> list[Issue]:
         terms = {f"stages.{k}.progress": stage.progress.term}
         terms |= {f"stages.{k}.entry.{i}": term for i, term in enumerate(stage.entry)}
         for path, term in terms.items():
-            problem = _wrong_object(term, is_progress=path.endswith("progress"))
+            problem = _wrong_object(term, task, is_progress=path.endswith("progress"))
             if problem:
-                remedy = f"{problem}; write it about the target and the receptacle"
-                issues.append(issue("wrong-object", path, str(term), "subject target", remedy))
+                allowed = ", ".join(sorted(_about(*pair) for pair in task.pairs))
+                remedy = f"{problem}; write it about what the task is about"
+                issues.append(issue("wrong-object", path, str(term), allowed, remedy))
     said = [t for s in program.stages for t in (s.progress.term, *s.entry) if not t.negate]
-    if not any("receptacle" in (term.subject, term.reference) for term in said):
+    if not any((term.subject, term.reference) in task.goal for term in said):
+        want = " or ".join(str(term) for term in task.goal_terms)
         issues.append(
             issue(
                 "goal-missing",
                 "stages",
-                "no term about the receptacle",
+                "no term about the goal",
                 "at least one",
-                "add a stage whose progress leads to on(target, receptacle)",
+                f"add a stage whose progress leads to {want}",
             )
         )
     return issues
@@ -136,18 +142,53 @@ def _structure(program: TrainingProgram) -> list[Issue]:
 
 _GUARDS = ("settled", "upright", "released", "contact")
 """Predicates that may guard any object in an entry, e.g. a distractor that must stay upright."""
+_GOALS = ("on", "inside", "inserted", "joint_at")
+"""Predicates that say that a task is done."""
 
 
-def _wrong_object(term: PredicateTerm, *, is_progress: bool) -> str | None:
+@dataclass(frozen=True)
+class _TaskTerms:
+    """What a family's tasks are about, read off its base potential."""
+
+    pairs: frozenset[tuple[Role, Role | None]]
+    """Subject and reference of terms that are progress; with a reference, the subject alone too."""
+    goal_terms: tuple[PredicateTerm, ...]
+
+    @property
+    def references(self) -> frozenset[Role | None]:
+        return frozenset(reference for _, reference in self.pairs)
+
+    @property
+    def goal(self) -> frozenset[tuple[Role, Role | None]]:
+        return frozenset((t.subject, t.reference) for t in self.goal_terms)
+
+
+@functools.cache
+def _task_terms(family: str) -> _TaskTerms:
+    stages = base_program(family).stages
+    terms = [t for stage in stages for t in (stage.progress.term, *stage.entry)]
+    pairs = {(t.subject, t.reference) for t in terms} | {(t.subject, None) for t in terms}
+    goal = tuple(t for t in stages[-1].entry if t.name in _GOALS)
+    return _TaskTerms(frozenset(pairs), goal)
+
+
+def _about(subject: Role, reference: Role | None) -> str:
+    return subject if reference is None else f"{subject} to {reference}"
+
+
+def _wrong_object(term: PredicateTerm, task: _TaskTerms, *, is_progress: bool) -> str | None:
     """What is wrong with the roles of a term, or None."""
-    if term.reference in DISTRACTORS or term.reference == "target":
-        return f"{term.reference} is not where the target belongs"
-    if term.subject == "target":
+    subjects = {subject for subject, _ in task.pairs}
+    if term.reference is not None and term.reference not in task.references:
+        return f"{term.reference} is not where the {term.subject} belongs"
+    if (term.subject, term.reference) in task.pairs:
         return None
     if not is_progress and (term.negate or term.name in _GUARDS):
         return None
-    if term.subject == "receptacle" and term.name == "near":
+    if term.name == "near" and term.reference is None and term.subject in task.references:
         return None
+    if term.subject in subjects:
+        return f"{term.subject} does not belong to the {term.reference}"
     return f"{term.name} of the {term.subject} is no progress of the task"
 
 

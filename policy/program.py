@@ -61,7 +61,7 @@ class TrainingProgram(_Data):
     schema_version: Literal[1] = 1
     name: Annotated[str, Field(min_length=1, max_length=80)]
     family: Annotated[str, Field(max_length=40)]
-    stages: Annotated[tuple[Stage, ...], Field(min_length=1, max_length=10)]
+    stages: Annotated[tuple[Stage, ...], Field(min_length=1, max_length=14)]
     tools: LearningTools = LearningTools()
     source_text: Annotated[str, Field(max_length=1000)] = ""
     """The diagnosis that it was compiled from."""

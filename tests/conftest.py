@@ -27,7 +27,7 @@ from coda.memory.rows import (
     SceneRow,
 )
 from coda.memory.rundb import RunDb
-from coda.policy.potential import base_program
+from coda.policy.potential_base import base_program
 from coda.sim.families import family
 from coda.sim.program import Edit, Fixed, GenerationProgram, Issue, Uniform
 

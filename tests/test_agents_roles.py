@@ -14,7 +14,7 @@ from coda.agents.omega import compile_generation
 from coda.agents.record import NoAnswer
 from coda.agents.rules import RULES
 from coda.agents.scene_builder import Slot
-from coda.policy.potential import base_program
+from coda.policy.potential_base import base_program
 from coda.sim.factors import axis_of
 from coda.sim.families import family
 from coda.sim.gate_program import program_issues

@@ -11,7 +11,8 @@ import pytest
 from coda.agents import critic, curriculum
 from coda.agents.record import NoAnswer
 from coda.agents.rules_potential import RECIPES
-from coda.policy.potential import Potential, base_program
+from coda.policy.potential import Potential
+from coda.policy.potential_base import base_program
 from coda.policy.potential_check import check_potential
 from coda.policy.program import TrainingProgram
 from coda.sim.engine import BatchSim

@@ -14,7 +14,8 @@ from coda.memory.rows import CostRow, EpisodeRow, SceneRow
 from coda.memory.rundb import RunDb
 from coda.policy.config import DEBUG_POLICY
 from coda.policy.flow import FlowChunkPolicy
-from coda.policy.potential import Potential, base_program
+from coda.policy.potential import Potential
+from coda.policy.potential_base import base_program
 from coda.policy.text import TextEncoder
 from coda.sim.families import family
 from coda.sim.rollout import Outcome

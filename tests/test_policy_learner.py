@@ -23,7 +23,8 @@ from coda.policy.critic import ChunkCritic
 from coda.policy.flow import FlowChunkPolicy
 from coda.policy.learner import RoundReport, actor_weights, sft, update_round
 from coda.policy.observation import OBSERVATION_DIM, observe
-from coda.policy.potential import Potential, base_program
+from coda.policy.potential import Potential
+from coda.policy.potential_base import base_program
 from coda.policy.replay import Replay
 from coda.policy.selection import best_of_n, chunk_values, state_values
 from coda.policy.values import CriticTrainer, shaping

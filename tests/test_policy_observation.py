@@ -81,11 +81,11 @@ def test_a_cube_turned_by_a_quarter_looks_the_same_to_the_grasp() -> None:
 def test_distractors_come_nearest_to_the_target_first() -> None:
     states = frame()[:1]
     pos, present, half = states.pos.copy(), states.present.copy(), states.half_size.copy()
-    present[0, 2:4] = 1.0
-    pos[0, 2] = pos[0, 0] + [0.3, 0.0, 0.0]
-    pos[0, 3] = pos[0, 0] + [0.0, 0.1, 0.0]
-    half[0, 2:4] = 0.02
-    swapped = [0, 1, 3, 2, 4]
+    present[0, 4:6] = 1.0
+    pos[0, 4] = pos[0, 0] + [0.3, 0.0, 0.0]
+    pos[0, 5] = pos[0, 0] + [0.0, 0.1, 0.0]
+    half[0, 4:6] = 0.02
+    swapped = [0, 1, 2, 3, 5, 4, 6]
     one = replace(states, pos=pos, present=present, half_size=half)
     other = replace(
         states, pos=pos[:, swapped], present=present[:, swapped], half_size=half[:, swapped]
@@ -93,7 +93,7 @@ def test_distractors_come_nearest_to_the_target_first() -> None:
     np.testing.assert_array_equal(observe_vector(one), observe_vector(other))
     vector = observe_vector(one)
     np.testing.assert_allclose(
-        column(vector, "distractor 1 from gripper")[0], pos[0, 3] - states.ee_pos[0], atol=1e-6
+        column(vector, "distractor 1 from gripper")[0], pos[0, 5] - states.ee_pos[0], atol=1e-6
     )
     assert column(vector, "distractor 3 present")[0, 0] == 0.0
     assert not column(vector, "distractor 3 from gripper").any()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coda.policy.potential import Potential, base_program
+from coda.policy.potential import Potential
+from coda.policy.potential_base import base_program
 from coda.sim.errors import UnknownName
 from coda.sim.families import family
 from coda.sim.frame import SimFrame, concat

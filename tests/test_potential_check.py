@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coda.policy.potential import base_program
+from coda.policy.potential_base import base_program
 from coda.policy.potential_check import CODES, check_potential
 from coda.policy.program import Progress, Stage, TrainingProgram
 from coda.sim.program import Issue

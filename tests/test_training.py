@@ -10,7 +10,8 @@ from coda.policy.config import DEBUG_POLICY, LearnerConfig
 from coda.policy.flow import FlowChunkPolicy
 from coda.policy.lookahead import LookaheadConfig, search
 from coda.policy.observation import TEXT_DIM
-from coda.policy.potential import Potential, base_program
+from coda.policy.potential import Potential
+from coda.policy.potential_base import base_program
 from coda.policy.program import LearningTools
 from coda.policy.replay import SOURCES, Replay
 from coda.policy.text import TextEncoder

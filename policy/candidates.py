@@ -1,7 +1,8 @@
 """Candidate chunks that servo towards the geometric arguments of a potential's predicates.
 
 A predicate names a place or a gripper state: `near` the grasp point, `above` and `on` a point over
-the reference, `lifted` a height, `aligned` a turn, `grasped` and `released` the fingers. For the
+the reference, `lifted` a height, `aligned` a turn, `grasped` and `released` the fingers, `joint_at` a
+way along the fixture's joint. For the
 stage that a state is in, the terms of its progress and of the next stage's entry give a few
 straight chunks. No task-specific rule enters: what a diagnosis adds to phi adds candidates.
 """
@@ -16,7 +17,10 @@ import numpy as np
 from coda.policy.potential import Potential
 from coda.sim.frame import Array, SimFrame
 from coda.sim.motion import CLOSED, OPEN, servo_chunk
-from coda.sim.predicates import grasp_point, grasp_yaw_error, surface_gap, vertical_half
+from coda.sim.planner_handle import lead
+from coda.sim.planner_insert import inserts, quarter_turn_error, swing
+from coda.sim.planner_transfer import rim_height, walled
+from coda.sim.predicates import grasp_point, grasp_yaw_error, surface_gap, underside
 from coda.sim.roles import ROLES
 from coda.sim.terms import PredicateTerm
 
@@ -56,6 +60,9 @@ _KINDS: dict[str, tuple[tuple[str, float], ...]] = {
     "settled": (("stay", OPEN), ("retreat", OPEN)),
     "upright": (("stay", OPEN), ("retreat", OPEN)),
     "contact": (("reach", OPEN), ("lower", CLOSED)),
+    "inside": (("lower", CLOSED), ("lower", OPEN), ("stay", OPEN)),
+    "inserted": (("lower", CLOSED), ("lower", OPEN), ("stay", OPEN)),
+    "joint_at": (("operate", CLOSED), ("stay", OPEN)),
 }
 
 
@@ -69,7 +76,6 @@ def _key(kind: str, term: PredicateTerm) -> PredicateTerm:
 def primitive_goal(primitive: Primitive, frame: SimFrame) -> tuple[Array, Array]:
     """Goal point (B, 3) [m] and turn (B,) [rad] of a primitive in B states."""
     subject = primitive.term.subject
-    i = ROLES.index(subject)
     goal = frame.command_pos.copy()
     turn = np.zeros(frame.batch)
     up = np.array([0.0, 0.0, 1.0])
@@ -79,19 +85,33 @@ def primitive_goal(primitive: Primitive, frame: SimFrame) -> tuple[Array, Array]
             turn = grasp_yaw_error(frame, subject)
             if primitive.kind == "hover":
                 goal = goal + HOVER_M * up
+        case "operate":
+            motion = lead(frame)
+            goal, turn = motion.goal, motion.turn
         case "lift":
             goal = goal + LIFT_M * up
         case "retreat":
             goal = goal + RETREAT_M * up
         case "carry" | "lower":
-            reference = primitive.term.reference or "receptacle"
-            off = frame.pos[:, ROLES.index(reference)] - frame.pos[:, i]
-            goal[:, :2] = goal[:, :2] + off[:, :2]
-            under = frame.pos[:, i, 2] - vertical_half(frame, subject)
-            if primitive.kind == "carry":
-                goal[:, 2] += np.clip(LIFT_M - under, 0.0, LIFT_M)
-            else:
-                goal[:, 2] -= np.maximum(surface_gap(frame, subject, reference) - 0.002, 0.0)
+            goal, turn = _towards(primitive, frame)
+    return goal, turn
+
+
+def _towards(primitive: Primitive, frame: SimFrame) -> tuple[Array, Array]:
+    """Carry the subject over its goal, high enough for the rim, or lower it there."""
+    subject, reference = primitive.term.subject, primitive.term.reference or "receptacle"
+    i, j = ROLES.index(subject), ROLES.index(reference)
+    off = frame.pos[:, j] - frame.pos[:, i]
+    narrow = inserts(frame, reference)
+    turn = np.where(narrow, quarter_turn_error(frame, subject, reference), 0.0)
+    goal = frame.command_pos.copy()
+    goal[:, :2] += off[:, :2] - swing(frame.pos[:, i, :2] - frame.ee_pos[:, :2], turn)
+    if primitive.kind == "carry":
+        under = underside(frame, subject)
+        rim = np.where(walled(frame, reference) | narrow, rim_height(frame, reference), 0.0)
+        goal[:, 2] += np.clip(LIFT_M + rim - under, 0.0, LIFT_M + rim)
+    else:
+        goal[:, 2] -= np.maximum(surface_gap(frame, subject, reference) - 0.002, 0.0)
     return goal, turn
 
 

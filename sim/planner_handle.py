@@ -99,7 +99,7 @@ def _approach(frame: SimFrame) -> Motion:
     return Motion(goal, np.where(low, 0.0, turn), np.where(at_grasp, CLOSED, OPEN))
 
 
-def _lead(frame: SimFrame) -> Motion:
+def lead(frame: SimFrame) -> Motion:
     """Closed on the handle: go ahead of it along its path."""
     left = _left(frame)
     arm = frame.pos[:, _HANDLE] - frame.joint_anchor
@@ -117,7 +117,7 @@ def _lead(frame: SimFrame) -> Motion:
 def operate(frame: SimFrame) -> Motion:
     """Bring the fixture to the task's opening, let go and leave upwards."""
     holding = held(frame, "handle")
-    motion = choose(holding, _lead(frame), _approach(frame))
+    motion = choose(holding, lead(frame), _approach(frame))
     clear = frame.gripper_width_m > grasp_width(frame, "handle") + 0.03
     away = frame.command_pos + np.array([0.0, 0.0, LEAVE_M])
     goal = np.where(clear[:, None], away, frame.command_pos)

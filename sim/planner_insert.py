@@ -51,7 +51,7 @@ def quarter_turn_error(frame: SimFrame, subject: Role, reference: Role) -> Array
     return np.asarray(np.where(unwinds, other, near))
 
 
-def _swing(arm: Array, turn: Array) -> Array:
+def swing(arm: Array, turn: Array) -> Array:
     """How far (B, 2) the end of a horizontal arm (B, 2) moves when it turns by `turn` (B,)."""
     c, s = np.cos(turn), np.sin(turn)
     turned = np.stack((c * arm[:, 0] - s * arm[:, 1], s * arm[:, 0] + c * arm[:, 1]), axis=1)
@@ -90,7 +90,7 @@ def _bring(frame: SimFrame, subject: Role, reference: Role, gap: Array) -> Motio
     lowers = entered | (fits & (over < OVER_M + 0.012))
 
     goal = frame.command_pos.copy()
-    goal[:, :2] += off[:, :2] - _swing(arm, turn)
+    goal[:, :2] += off[:, :2] - swing(arm, turn)
     near = far < 0.03
     height = np.where(near, OVER_M, TRAVEL_M)
     goal[:, 2] += np.where(lowers, -np.minimum(LOWER_M, gap + 0.002), height - over)

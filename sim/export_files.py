@@ -78,6 +78,8 @@ def publish(part: Path, final: Path) -> None:
 def claim(path: Path, *, force: bool, ours: Callable[[Path], bool]) -> Path | None:
     """Make sure that nothing stands at `path`, and return where an earlier export was put.
 
+    An empty folder is nothing.
+
     Args:
         path: Where the export is to be.
         force: Move an earlier export aside instead of refusing; it is kept.
@@ -87,7 +89,9 @@ def claim(path: Path, *, force: bool, ours: Callable[[Path], bool]) -> Path | No
         ExportError: Something stands there, or it cannot be written.
     """
     aside: Path | None = None
-    if path.exists() or path.is_symlink():
+    if path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
+        path.rmdir()
+    elif path.exists() or path.is_symlink():
         if not force:
             raise ExportError(
                 f"{path} exists already; choose another -o, or --force to move it aside."

@@ -1,4 +1,14 @@
-"""Names of the Gymnasium environments, one for each task family, e.g. ``coda/PickPlace-v0``."""
+"""Names of the Gymnasium environments, one for each task family, e.g. ``coda/PickPlace-v0``.
+
+Gymnasium loads no plugins since its version 1.0, so a program says once that it wants them::
+
+    import gymnasium
+    from coda.sim.gym_register import register
+
+    register()
+    env = gymnasium.make("coda/PickPlace-v0", scenes="in", obs_type="pixels_state")
+    envs = gymnasium.make_vec("coda/PickPlace-v0", num_envs=8, threads=2)
+"""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class CodaVectorEnv(VectorEnv[Observation, Any, npt.NDArray[Any]]):
         max_episode_steps: Control steps after which an episode is truncated; -1 for no limit.
         autoreset_mode: See above.
         threads: Worker threads for physics; results do not depend on it.
-        ahead: Scenes that lie ready for each environment, each about 1 MiB of memory.
+        ahead: Scenes that lie ready for each environment, each about 2 MiB of memory.
 
     The others are those of `CodaEnv`.
     """

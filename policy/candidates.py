@@ -1,10 +1,10 @@
 """Candidate chunks that servo towards the geometric arguments of a potential's predicates.
 
 A predicate names a place or a gripper state: `near` the grasp point, `above` and `on` a point over
-the reference, `lifted` a height, `aligned` a turn, `grasped` and `released` the fingers, `joint_at` a
-way along the fixture's joint. For the
-stage that a state is in, the terms of its progress and of the next stage's entry give a few
-straight chunks. No task-specific rule enters: what a diagnosis adds to phi adds candidates.
+the reference, `lifted` a height, `aligned` a turn, `grasped` and `released` the fingers, `joint_at`
+a way along the fixture's joint. For the stage that a state is in, the terms of its progress and of
+the next stage's entry give a few straight chunks. No task-specific rule enters: what a diagnosis
+adds to phi adds candidates.
 """
 
 from __future__ import annotations

@@ -47,6 +47,8 @@ class Joint:
     """Damping at `ObjectAttributes.damping` = 1 [N s/m or N m s/rad]."""
     stiction: float = 0.0
     """Dry friction of the joint [N or N m]."""
+    balanced: bool = False
+    """A spring carries the moving part's weight, as in a good lid's hinge."""
     moving: tuple[Part, ...]
     """Shapes that move with it, where they are when closed."""
     moving_mass_kg: float = 0.3

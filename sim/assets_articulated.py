@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
+
 from coda.sim.asset import Asset, Joint, Part, Vec3
 from coda.sim.assets_fixture import (
     BODY,
@@ -20,6 +22,7 @@ from coda.sim.assets_fixture import (
     disc_tab,
     fixture,
     rod,
+    rod_y,
     tray,
 )
 
@@ -131,10 +134,164 @@ CABINETS: tuple[Asset, ...] = (
 )
 """Drawers to put things into."""
 
+
+def _door(
+    name: str, half: tuple[float, float], height: float, hinge: Literal["left", "right"]
+) -> Asset:
+    """A cupboard with a hinged front; its bar handle stands above the top at the free end.
+
+    Args:
+        name: Name in the catalogue.
+        half: Half extents of the body along x and y [m].
+        height: Its height [m].
+        hinge: Side of the hinge, seen from the robot.
+    """
+    x, y = half
+    side = 1.0 if hinge == "left" else -1.0
+    front = -x - FRONT_M
+    bar = (front - 0.004, -side * (y - 0.016))
+    radius, _, half_z = POST_HALF_M
+    top = height + 2 * RAISE_M
+    shelf = box((-x, x), (-y, y), (height / 2 - 0.002, height / 2 + 0.002), BODY)
+    body = (
+        box((-x, x), (y - 0.006, y), (0.0, height), BODY),
+        box((-x, x), (-y, -y + 0.006), (0.0, height), BODY),
+        box((x - 0.006, x), (-y, y), (0.0, height), BODY),
+        box((-x, x), (-y, y), (height - 0.006, height), BODY),
+        box((-x, x), (-y, y), (0.0, 0.006), BODY),
+        shelf,
+        rod((front + FRONT_M / 2, side * y), (0.0, height + 0.006), 0.007, GRIP),
+    )
+    joint = Joint(
+        kind="hinge",
+        axis=(0.0, 0.0, -side),
+        anchor_m=(front + FRONT_M / 2, side * y, 0.0),
+        span=1.4,
+        damping=0.10,
+        stiction=0.10,
+        moving=(box((front, -x), (-y, y), (LIFT_M, height), PANEL),),
+        moving_mass_kg=0.4,
+        handle=(rod(bar, (height * 0.35, top), radius, GRIP),),
+        handle_center_m=(*bar, height + RAISE_M),
+        handle_half_m=(radius, radius, half_z),
+    )
+    return fixture(name, "door", body, joint)
+
+
+def _lid(name: str, half: tuple[float, float], height: float, span: float) -> Asset:
+    """A box whose lid turns up about its back edge; an upright disc at the front is its tab."""
+    x, y = half
+    top = height + 0.008
+    radius, width = 0.021, 0.011
+    center = (-x - 0.002, 0.0, top + 0.027)
+    neck = box((-x - 0.008, -x + 0.004), (-width, width), (height, top + 0.010), GRIP)
+    joint = Joint(
+        kind="hinge",
+        axis=(0.0, 1.0, 0.0),
+        anchor_m=(x, 0.0, height),
+        span=span,
+        damping=0.12,
+        stiction=0.10,
+        balanced=True,
+        moving=(
+            box((-x - 0.004, x + 0.004), (-y - 0.004, y + 0.004), (height, top), PANEL),
+            box((-x + 0.014, x - 0.014), (-y + 0.014, y - 0.014), (top, top + 0.003), BODY),
+        ),
+        moving_mass_kg=0.25,
+        handle=(disc_tab(center, radius, width, GRIP), neck),
+        handle_center_m=center,
+        handle_half_m=(radius, width, radius),
+    )
+    hinges = tuple(rod_y((x, s * y * 0.6, height), 0.005, 0.014) for s in (-1, 1))
+    return fixture(
+        name, "lid", (*tray((-x, x), (-y, y), (0.0, height), 0.006, BODY), *hinges), joint
+    )
+
+
+def _knob(name: str, half: float, height: float, disc: float, span: float) -> Asset:
+    """A console with a dial; the fin on it is turned by the wrist, to the left."""
+    radius = disc + 0.008
+    fin = (0.030, 0.011, 0.022)
+    z = height + 0.010
+    center = (0.0, 0.0, z + fin[2])
+    body = (
+        box((-half, half), (-half, half), (0.0, height), BODY),
+        rod((0.0, 0.0), (height, height + 0.002), radius, TRIM, visual=True),
+    )
+    joint = Joint(
+        kind="hinge",
+        axis=(0.0, 0.0, 1.0),
+        span=span,
+        damping=0.04,
+        stiction=0.05,
+        moving=(
+            rod((0.0, 0.0), (height, z), disc, PANEL),
+            box((disc - 0.016, disc - 0.002), (-0.003, 0.003), (z, z + 0.002), TRIM),
+        ),
+        moving_mass_kg=0.2,
+        handle=(box((-fin[0], fin[0]), (-fin[1], fin[1]), (z, z + 2 * fin[2]), GRIP),),
+        handle_center_m=center,
+        handle_half_m=fin,
+    )
+    return fixture(name, "knob", body, joint)
+
+
+def _lever(name: str, noun: str, arm: Vec3, turns: Literal["left", "right"], span: float) -> Asset:
+    """A console with a post that goes round an upright axis.
+
+    Args:
+        name: Name in the catalogue.
+        noun: How it is called: a lever has an arm, a crank a wheel.
+        arm: Where the post stands when closed, from the axis, and the console's height [m].
+        turns: Which way it opens, seen from above.
+        span: Travel [rad].
+    """
+    x, y, height = arm
+    length = float(np.hypot(x, y))
+    radius, _, half_z = POST_HALF_M
+    z = height + 0.014
+    half = length + radius + 0.004
+    if noun == "lever":
+        moves: tuple[Part, ...] = (
+            rod((0.0, 0.0), (height, z + 0.006), 0.018, PANEL),
+            Part(
+                shape="box", half_m=(length / 2, 0.009, 0.004), pos_m=(x / 2, y / 2, z - 0.004),
+                yaw=float(np.arctan2(y, x)), tone=PANEL,
+            ),
+        )  # fmt: skip
+    else:
+        moves = (rod((0.0, 0.0), (height, z), half - 0.002, PANEL),
+                 rod((0.0, 0.0), (z, z + 0.003), 0.012, TRIM))  # fmt: skip
+    joint = Joint(
+        kind="hinge",
+        axis=(0.0, 0.0, 1.0 if turns == "left" else -1.0),
+        span=span,
+        damping=0.06,
+        stiction=0.08,
+        moving=moves,
+        moving_mass_kg=0.25,
+        handle=(rod((x, y), (z, z + 2 * RAISE_M), radius, GRIP),),
+        handle_center_m=(x, y, z + RAISE_M),
+        handle_half_m=(radius, radius, half_z),
+    )
+    body = box((-half, half), (-half, half), (0.0, height), BODY)
+    return fixture(name, noun, (body,), joint)
+
+
 ARTICULATED: tuple[Asset, ...] = (
     _drawer("drawer-wide", (0.055, 0.080), 0.056, 0.100, "post"),
     _drawer("drawer-tall", (0.055, 0.056), 0.084, 0.095, "fin"),
     _drawer("drawer-narrow", (0.060, 0.046), 0.060, 0.100, "bar"),
+    _door("door-left", (0.050, 0.070), 0.090, "left"),
+    _door("door-right", (0.050, 0.070), 0.090, "right"),
+    _door("door-low", (0.065, 0.085), 0.055, "left"),
+    _lid("box-lid", (0.060, 0.070), 0.060, 1.35),
+    _lid("chest-lid", (0.050, 0.095), 0.075, 1.30),
+    _lid("case-lid", (0.070, 0.055), 0.040, 1.40),
+    _knob("dial", 0.060, 0.040, 0.048, 1.4),
+    _knob("knob-low", 0.050, 0.022, 0.042, 1.3),
+    _lever("lever", "lever", (0.0, -0.070, 0.030), "right", 1.5),
+    _lever("crank", "crank", (-0.060, 0.0, 0.036), "left", 1.5),
     *CABINETS,
 )
 """Fixtures with a joint."""

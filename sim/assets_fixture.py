@@ -43,6 +43,12 @@ def rod(
     )
 
 
+def rod_y(center: Vec3, radius: float, half_length: float) -> Part:
+    """A short dark pin along y, which only shows where a lid turns [m]."""
+    half = (radius, radius, half_length)
+    return Part(shape="cylinder", half_m=half, pos_m=center, axis="y", tone=GRIP, visual=True)
+
+
 def disc_tab(center: Vec3, radius: float, half_width: float, tone: float) -> Part:
     """An upright disc whose flat sides face left and right (y) [m]."""
     half = (radius, radius, half_width)

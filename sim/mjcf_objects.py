@@ -189,7 +189,8 @@ def _add_joint(
     root: ET.Element, base: ET.Element, role: Role, attributes: ObjectAttributes, joint: Joint
 ) -> None:
     scale = attributes.scale
-    moving = ET.SubElement(base, "body", name=moving_body(role))
+    weight = {"gravcomp": "1" if joint.balanced else "0"}
+    moving = ET.SubElement(base, "body", weight | {"name": moving_body(role)})
     ET.SubElement(
         moving,
         "joint",
@@ -206,7 +207,7 @@ def _add_joint(
     mass = 0.8 * joint.moving_mass_kg
     _add_parts(moving, joint.moving, attributes, mass, (0.0, 0.0, 0.0), f"{role}_moving")
     center = scaled(joint.handle_center_m, scale)
-    handle = ET.SubElement(moving, "body", name=HANDLE_BODY, pos=fmt(center))
+    handle = ET.SubElement(moving, "body", weight | {"name": HANDLE_BODY, "pos": fmt(center)})
     _add_parts(handle, joint.handle, attributes, 0.2 * joint.moving_mass_kg, center, HANDLE_BODY)
     contact = root.find("contact")
     if contact is None:

@@ -63,6 +63,19 @@ def _rollout() -> Rollout:
     return Rollout(nthread=0)
 
 
+_Sizes = tuple[int, ...]
+_SIZE_FIELDS = ("signature", "narena", "nsensordata", "nbvh", "nM", "nB", "nC", "nD", "nJmom")
+
+
+def _sizes(model: mujoco.MjModel) -> _Sizes:
+    """What two models must share to share working memory.
+
+    The signature alone does not tell: a body whose centre of mass is off its origin has a denser
+    inertia matrix under the same signature, and would be written past the end of its memory.
+    """
+    return tuple(int(getattr(model, name)) for name in _SIZE_FIELDS)
+
+
 @dataclass(frozen=True)
 class _Group:
     """Scenes whose models have the same sizes, so that one native call can step them."""
@@ -87,19 +100,19 @@ class RolloutPhysics:
     def __init__(self, models: Sequence[mujoco.MjModel], *, threads: int = 1) -> None:
         self._models = list(models)
         self._threads = max(1, threads)
-        self._scratch: dict[int, queue.SimpleQueue[mujoco.MjData]] = {}
+        self._scratch: dict[_Sizes, queue.SimpleQueue[mujoco.MjData]] = {}
         self._arrange()
 
     def _arrange(self) -> None:
-        members: dict[int, list[int]] = {}
+        members: dict[_Sizes, list[int]] = {}
         for i, model in enumerate(self._models):
-            members.setdefault(int(model.signature), []).append(i)
+            members.setdefault(_sizes(model), []).append(i)
         self._groups = [self._group(key, np.array(rows)) for key, rows in members.items()]
         batch = len(self._models)
         self.states: Array = np.zeros((batch, max(g.state_size for g in self._groups)))
         self.touch: Array = np.zeros((batch, max(g.sensor_size for g in self._groups)))
 
-    def _group(self, key: int, rows: Index) -> _Group:
+    def _group(self, key: _Sizes, rows: Index) -> _Group:
         model = self._models[int(rows[0])]
         if key not in self._scratch:
             self._scratch[key] = queue.SimpleQueue()

@@ -24,7 +24,7 @@ from coda.sim.gl import ensure_gl, has_screen
 from coda.sim.mjcf import compile_scene
 from coda.sim.planner import ScriptedPlanner
 from coda.sim.program import GenerationProgram, Issue
-from coda.sim.render import STILL, Camera
+from coda.sim.render import Camera
 from coda.sim.rollout import run_scenes
 from coda.sim.sampling import Rejected, sample_scene
 from coda.sim.scene import Scene
@@ -61,7 +61,7 @@ def draw_command(
     scenes = source.valid_scenes(count=count or 1, seed=seed)
     ensure_gl()
     if len(scenes) == 1:
-        with SceneArtist(size=SINGLE, quality=STILL, cut=False) as artist:
+        with SceneArtist(size=SINGLE, cut=False) as artist:
             picture = PilImage.fromarray(artist.draw(scenes[0][1], cameras))
     else:
         with SceneArtist() as artist:

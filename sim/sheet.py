@@ -50,9 +50,9 @@ class SceneArtist:
     """Draws scenes one after another in one GL context. Use as a context manager."""
 
     def __init__(
-        self, *, size: tuple[int, int] = DRAWN, quality: Quality = STILL, cut: bool = True
+        self, *, size: tuple[int, int] = DRAWN, quality: Quality | None = None, cut: bool = True
     ) -> None:
-        self._size, self._quality, self._cut = size, quality, cut
+        self._size, self._quality, self._cut = size, quality or STILL, cut
         self._renderer: SceneRenderer | None = None
 
     def __enter__(self) -> SceneArtist:

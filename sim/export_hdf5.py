@@ -39,6 +39,7 @@ from coda.sim.render import CAMERAS, Camera
 
 ENV_TYPE_GYM = 2
 """robomimic's number for Gym environments."""
+MASKS = ("success", "failure")
 _NAME = "S16"
 """Type of a name in a mask."""
 
@@ -98,6 +99,8 @@ class Hdf5Exporter:
         with h5py.File(str(self._part), "a" if self.path.exists() else "w") as file:
             data = file.require_group("data")
             if "total" not in data.attrs:
+                for mask in MASKS:
+                    file.create_dataset(f"mask/{mask}", (0,), maxshape=(None,), dtype=_NAME)
                 data.attrs["total"] = 0
                 data.attrs["coda"] = json.dumps(self._about())
                 data.attrs["env_args"] = json.dumps(_env_args(self._new[0]))
@@ -105,7 +108,9 @@ class Hdf5Exporter:
                 name = f"demo_{self.episodes + offset}"
                 self._write(data.create_group(name), recording)
                 data.attrs["total"] = int(data.attrs["total"]) + recording.steps
-                _note(file, "success" if recording.success else "failure", name)
+                names = file[f"mask/{MASKS[0] if recording.success else MASKS[1]}"]
+                names.resize(len(names) + 1, axis=0)
+                names[-1] = np.bytes_(name)
         self._broken = True  # a second try would add the same names
         publish(self._part, self.path)
         self.episodes, self._new = self.episodes + len(self._new), []
@@ -161,16 +166,6 @@ def _env_args(first: Recording) -> dict[str, Any]:
         "env_version": versions()["coda-robotics"],
         "env_kwargs": {"control_freq": CONTROL_HZ},
     }
-
-
-def _note(file: Any, mask: str, name: str) -> None:
-    """Add a demonstration's name to a mask."""
-    key = f"mask/{mask}"
-    if key not in file:
-        file.create_dataset(key, shape=(0,), maxshape=(None,), dtype=_NAME)
-    names = file[key]
-    names.resize(len(names) + 1, axis=0)
-    names[-1] = np.bytes_(name)
 
 
 def demonstrations(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -25,7 +25,7 @@ from coda.sim.export_common import (
 )
 from coda.sim.families import FAMILIES
 from coda.sim.planner import ScriptedPlanner
-from coda.sim.rollout import EpisodeData, run_scenes
+from coda.sim.rollout import EpisodeData, Outcome, run_scenes
 from coda.sim.sampling import sample_scene
 from coda.sim.scene import Scene
 from coda.sim.splits import Splits
@@ -68,6 +68,23 @@ def recordings() -> tuple[Recording, ...]:
     return tuple(found)
 
 
+@cache
+def beginnings() -> tuple[Recording, ...]:
+    """The first few steps of each recording, where many exports have to be written."""
+    few = 6
+    return tuple(
+        replace(
+            one,
+            outcome=Outcome.TIMEOUT,
+            actions=one.actions[:few],
+            states=one.states[: few + 1],
+            frames=one.frames[: few + 1],
+            images={camera: film[:few] for camera, film in one.images.items()},
+        )
+        for one in recordings()
+    )
+
+
 def pictured(recording: Recording, *, shift: int) -> Recording:
     """The recording with smooth pictures, each unlike the one before, for both cameras."""
     y, x = np.mgrid[: SIZE[0], : SIZE[1]]
@@ -83,8 +100,9 @@ def frames_of(path: Path) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float64
     """Pictures (N, H, W, 3) of a film and their times (N,) [s]."""
     with av.open(str(path)) as film:
         stream = film.streams.video[0]
-        shown = [(f.to_ndarray(format="rgb24"), float(f.pts * stream.time_base)) for f in film.decode(stream)]  # fmt: skip
-    return np.array([p for p, _ in shown]), np.array([t for _, t in shown])
+        shown = list(film.decode(stream))
+        times = [float(frame.pts * stream.time_base) for frame in shown]
+        return np.array([frame.to_ndarray(format="rgb24") for frame in shown]), np.array(times)
 
 
 def tables(root: Path, pattern: str) -> Any:

@@ -13,15 +13,6 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
-from tests.export_world import (
-    FPS,
-    PICTURE_ERROR,
-    SIZE,
-    check_dataset,
-    frames_of,
-    recordings,
-    tables,
-)
 
 from coda.sim.export_common import (
     ACTION_NAMES,
@@ -32,12 +23,22 @@ from coda.sim.export_common import (
     states_digest,
     with_images,
 )
-from coda.sim.export_files import write_all
+from coda.sim.export_files import publish, write_all
 from coda.sim.export_lerobot import LeRobotExporter
 from coda.sim.export_lerobot_format import FileLimits
 from coda.sim.export_xml import local_xml, portable_xml
 from coda.sim.mjcf import compile_scene, scene_xml
 from coda.sim.scene import Scene
+from tests.export_world import (
+    FPS,
+    PICTURE_ERROR,
+    SIZE,
+    beginnings,
+    check_dataset,
+    frames_of,
+    recordings,
+    tables,
+)
 
 CAMERAS: Any = ("agentview", "wrist")
 
@@ -196,10 +197,11 @@ import json, sys
 import numpy as np
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
-root, out = sys.argv[1:]
+root, out, episode = sys.argv[1:]
 ds = LeRobotDataset("local/coda", root=root, video_backend="pyav")
 keys = [k for k in ds[0] if k != "task"]
-marks = [(e["dataset_from_index"], e["dataset_to_index"]) for e in ds.meta.episodes]
+episodes = [ds.meta.episodes[i] for i in range(ds.num_episodes)]
+marks = [(e["dataset_from_index"], e["dataset_to_index"]) for e in episodes]
 rows = sorted({i for a, b in marks for i in (a, a + 1, (a + b) // 2, b - 1)})
 np.savez(
     out,
@@ -210,20 +212,21 @@ np.savez(
     **{k: np.stack([ds[i][k].numpy() for i in rows]) for k in keys},
 )
 few = LeRobotDataset(
-    "local/coda", root=root, episodes=[1], video_backend="pyav",
+    "local/coda", root=root, episodes=[int(episode)], video_backend="pyav",
     delta_timestamps={"action": [0.0, 0.05, 0.10]},
 )
-assert len(few) == marks[1][1] - marks[1][0]
+assert len(few) == marks[int(episode)][1] - marks[int(episode)][0]
 assert few[0]["action"].shape == (3, 7)
 assert few[len(few) - 1]["action_is_pad"].tolist() == [False, True, True]
 """
 
 
-def read_with_lerobot(root: Path, tmp_path: Path) -> tuple[dict[str, Any], Any]:
+def read_with_lerobot(root: Path, tmp_path: Path, *, few: int) -> tuple[dict[str, Any], Any]:
+    """What lerobot makes of a dataset; it also loads the episode `few` alone."""
     home = {"HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
     out = tmp_path / "read.npz"
     done = subprocess.run(
-        [LEROBOT, "-c", READ, str(root), str(out)],
+        [LEROBOT, "-c", READ, str(root), str(out), str(few)],
         env=os.environ | home,
         capture_output=True,
         text=True,
@@ -240,7 +243,7 @@ def read_with_lerobot(root: Path, tmp_path: Path) -> tuple[dict[str, Any], Any]:
     not LEROBOT, reason="lerobot is not installed, and CODA_LEROBOT_PYTHON names no python with it"
 )
 def test_lerobot_reads_it(dataset: Path, tmp_path: Path) -> None:
-    about, read = read_with_lerobot(dataset, tmp_path)
+    about, read = read_with_lerobot(dataset, tmp_path, few=1)
     held = recordings()
     assert (about["episodes"], about["fps"]) == (4, FPS)
     assert about["frames"] == sum(one.steps for one in held)
@@ -257,6 +260,35 @@ def test_lerobot_reads_it(dataset: Path, tmp_path: Path) -> None:
             picture = read[f"observation.images.{camera}"][n].transpose(1, 2, 0) * 255.0
             assert np.abs(picture - one.images[camera][t]).mean() < PICTURE_ERROR
     assert {"action", "observation.state", "observation.images.wrist"} <= set(about["stats"])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not LEROBOT, reason="lerobot is not installed, and CODA_LEROBOT_PYTHON names no python with it"
+)
+def test_lerobot_reads_what_a_kill_before_the_last_rename_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, seen = publish, []
+
+    def stops(part: Path, final: Path) -> None:
+        if final.name == "info.json":
+            seen.append(final)
+            if len(seen) == 2:
+                raise KeyboardInterrupt
+        real(part, final)
+
+    monkeypatch.setattr("coda.sim.export_lerobot.publish", stops)
+    root = tmp_path / "d"
+    exporter = LeRobotExporter(root, size=SIZE, cameras=CAMERAS)
+    with pytest.raises(KeyboardInterrupt):
+        write_all(exporter, beginnings()[:3], flush_every_s=0.0)
+    assert tables(root, "meta/episodes/*/*.parquet").num_rows == 2
+    one = beginnings()[0]
+    first = json.loads((root / "meta" / "info.json").read_text())
+    assert (first["total_episodes"], first["total_frames"]) == (1, one.steps)
+    about, _ = read_with_lerobot(root, tmp_path, few=0)
+    assert (about["episodes"], about["frames"]) == (1, one.steps)
 
 
 def test_our_reader_would_see_films_that_are_one_picture_late(dataset: Path) -> None:

@@ -93,7 +93,8 @@ def film_rollout(
         sim.close()
     packed = np.array(frames)
     names = tuple(stages(packed)) if stages is not None else ()
-    strip = Strip(make_timeline(packed, outcome, stages=names), shots[0][1].shape[1])
+    timeline = make_timeline(packed, outcome, goal=scene.nu.terms, stages=names)
+    strip = Strip(timeline, shots[0][1].shape[1])
     pictures = tuple(np.concatenate((view, strip.at(step)), axis=0) for step, view in shots)
     return Film(pictures=pictures, steps=tuple(step for step, _ in shots), every=every)
 

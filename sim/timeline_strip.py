@@ -17,6 +17,7 @@ from coda.sim.events import watched
 from coda.sim.frame import SimFrame
 from coda.sim.predicates import evaluate
 from coda.sim.render import Image
+from coda.sim.roles import ROLES
 from coda.sim.terms import PredicateTerm
 
 INK, DIM, PAPER, SOFT = (33, 37, 41), (120, 126, 132), (255, 255, 255), (236, 238, 241)
@@ -56,21 +57,34 @@ class Timeline:
 
 
 def short(term: PredicateTerm) -> str:
-    """A term in few letters: the target is understood, ``on(target, plate)`` is ``on plate``."""
-    words = [f"not {term.name}" if term.negate else term.name]
-    words += [] if term.subject == "target" else [term.subject]
+    """A term in few letters: ``on(target, receptacle)`` is ``on receptacle``, the target is clear."""
+    words = [] if term.subject == "target" else [term.subject]
+    words += [f"not {term.name}" if term.negate else term.name]
     words += [term.reference] if term.reference else []
     return " ".join(words)
 
 
 def make_timeline(
-    frames: npt.NDArray[np.float64], outcome: str, *, stages: Sequence[str] = ()
+    frames: npt.NDArray[np.float64],
+    outcome: str,
+    *,
+    goal: Sequence[PredicateTerm] = (),
+    stages: Sequence[str] = (),
 ) -> Timeline:
-    """Timeline of packed frames (S + 1, F), the reset first; its rows are the watched terms."""
+    """Timeline of packed frames (S + 1, F), the reset first.
+
+    Its rows are the watched terms and those of the `goal` (a scene's verifier) among them, without
+    terms of roles that the scene does not have.
+    """
     frame = SimFrame.unpack(frames)
-    rows = tuple(Row(label=short(t), truth=evaluate(t, frame)[0]) for t in watched(frame))
     if stages and len(stages) != len(frames):
         raise SimulationError(f"{len(stages)} stage names for {len(frames)} states.")
+    present = {role for role, here in zip(ROLES, frame.present[0], strict=True) if here > 0}
+    terms: dict[str, PredicateTerm] = {}
+    for term in (*watched(frame), *goal):
+        if {term.subject, term.reference or term.subject} <= present:
+            terms.setdefault(short(term), term)
+    rows = tuple(Row(label=k, truth=evaluate(t, frame)[0]) for k, t in terms.items())
     return Timeline(rows=rows, outcome=outcome, stages=tuple(stages))
 
 

@@ -55,7 +55,9 @@ def test_equal_stages_are_joined() -> None:
 def test_terms_are_short() -> None:
     assert short(PredicateTerm(name="near", limit=0.03)) == "near"
     assert short(PredicateTerm(name="on", reference="receptacle")) == "on receptacle"
-    assert short(PredicateTerm(name="grasped", subject="distractor-1")) == "grasped distractor-1"
+    assert short(PredicateTerm(name="grasped", subject="distractor-1")) == "distractor-1 grasped"
+    tower = PredicateTerm(name="on", subject="receptacle", reference="support")
+    assert short(tower) == "receptacle on support"
     assert short(PredicateTerm(name="upright", negate=True)) == "not upright"
 
 
@@ -115,9 +117,17 @@ def test_stage_names_need_one_for_every_state() -> None:
     packed = sim.reset().pack()
     with pytest.raises(SimulationError, match="2 stage names for 1 states"):
         make_timeline(packed, "timeout", stages=("reach", "reach"))
-    labels = [row.label for row in make_timeline(packed, "timeout").rows]
-    assert {"near", "grasped", "lifted"} <= set(labels)
+
+
+def test_rows_are_the_watched_terms_and_the_goal_of_roles_that_are_there() -> None:
+    packed = BatchSim([SEED]).reset().pack()
+    labels = [row.label for row in make_timeline(packed, "timeout", goal=SEED.nu.terms).rows]
+    assert {"near", "grasped", "lifted", "on receptacle", "settled"} <= set(labels)
     assert len(labels) == len(set(labels))
+    absent = PredicateTerm(name="grasped", subject="distractor-3")
+    assert [
+        r.label for r in make_timeline(packed, "x", goal=(*SEED.nu.terms, absent)).rows
+    ] == labels
 
 
 def test_a_film_shows_every_nth_step_and_the_last() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from coda.policy.potential import Potential
 from coda.policy.potential_base import base_program
@@ -24,6 +25,7 @@ from coda.policy.potential_findings import (
 )
 from coda.policy.program import TrainingProgram
 from coda.sim.frame import SimFrame, concat
+from coda.sim.predicates import present
 from coda.sim.program import Issue
 from coda.sim.roles import Role
 from coda.sim.terms import PredicateTerm
@@ -95,11 +97,28 @@ def _traces(potential: Potential, rollouts: Sequence[SimFrame]) -> list[Trace]:
     """Evaluate all rollouts in one batch, then cut it apart again."""
     frame = concat(list(rollouts))
     value, (entered, _) = potential.evaluate(frame), potential.tables(frame)
+    applies = _applies(potential.program, frame)
     ends = np.cumsum([rollout.batch for rollout in rollouts])
-    return [
-        Trace(value[stop - rollout.batch : stop], entered[stop - rollout.batch : stop])
+    spans = [
+        slice(stop - rollout.batch, stop)
         for rollout, stop in zip(rollouts, ends.tolist(), strict=True)
     ]
+    return [Trace(value[span], entered[span], applies[span].all(axis=0)) for span in spans]
+
+
+def _applies(program: TrainingProgram, frame: SimFrame) -> npt.NDArray[np.bool_]:
+    """Whether each state's scene asks for each stage, (T, K).
+
+    It does not where the roles of the stage's progress are absent, nor before a stage that an
+    absent role lets every state enter.
+    """
+    stages = program.stages
+    asks = np.stack([present(stage.progress.term, frame) for stage in stages], axis=1)
+    for k, stage in enumerate(stages):
+        for term in stage.entry:
+            if term.if_absent:
+                asks[~present(term, frame), :k] = False
+    return asks
 
 
 def _structure(program: TrainingProgram) -> list[Issue]:

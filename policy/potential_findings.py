@@ -44,6 +44,8 @@ class Trace:
     value: PotentialValue
     entered: npt.NDArray[np.bool_]
     """Entry truth of every stage, (T, K)."""
+    applies: npt.NDArray[np.bool_]
+    """Whether the scene has the roles that each stage's progress is about, (K,)."""
 
 
 def issue(code: str, path: str, value: str, limit: str, remedy: str) -> Issue:
@@ -101,6 +103,8 @@ def stage_findings(
     stage = np.concatenate([trace.value.stage for trace in traces])
     tau = np.concatenate([trace.value.tau for trace in traces])
     for k, spec in enumerate(program.stages):
+        if not any(trace.applies[k] for trace in traces):
+            continue  # about something that none of these scenes has
         path = f"stages.{k}"
         holds = sum(int(trace.entered[:, k].sum()) for trace in traces)
         here: npt.NDArray[np.bool_] = np.equal(stage, k)

@@ -258,6 +258,14 @@ _MARGINS: Mapping[PredicateName, Callable[[SimFrame, PredicateTerm, float], Arra
 )
 
 
+def present(term: PredicateTerm, frame: SimFrame) -> Bool:
+    """Whether the roles that a term names are in the scene, (B,)."""
+    here = frame.present[:, ROLES.index(term.subject)] > 0
+    if term.reference is not None:
+        here = here & (frame.present[:, ROLES.index(term.reference)] > 0)
+    return np.asarray(here)
+
+
 def evaluate(term: PredicateTerm, frame: SimFrame) -> tuple[Bool, Array]:
     """Truth (B,) and signed margin (B,) of a term; the margin is >= 0 exactly where it is true.
 
@@ -267,9 +275,7 @@ def evaluate(term: PredicateTerm, frame: SimFrame) -> tuple[Bool, Array]:
     margin = _MARGINS[term.name](frame, term, limit)
     if term.negate:
         margin = np.where(margin >= 0, -np.maximum(margin, 1e-9), -margin)
-    here = frame.present[:, ROLES.index(term.subject)] > 0
-    if term.reference is not None:
-        here = here & (frame.present[:, ROLES.index(term.reference)] > 0)
+    here = present(term, frame)
     absent = term.negate if term.if_absent is None else term.if_absent
     margin = np.where(here, margin, 1.0 if absent else -1.0)
     return margin >= 0, margin

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -79,7 +80,8 @@ def _extent(part: Part) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     half = np.array(part.half_m)
     if part.shape == "cylinder" and part.axis != "z":
         half = half[[2, 1, 0]] if part.axis == "x" else half[[0, 2, 1]]
-    return half
+    c, s = abs(math.cos(part.yaw)), abs(math.sin(part.yaw))
+    return np.array([c * half[0] + s * half[1], s * half[0] + c * half[1], half[2]])
 
 
 def fixture(

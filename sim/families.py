@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from coda.sim.errors import UnknownName
 from coda.sim.family import Family, TaskSpec
+from coda.sim.family_articulated import ARTICULATED_FAMILY
 from coda.sim.family_pick_place import PICK_PLACE
 from coda.sim.family_put_inside import PUT_INSIDE
 from coda.sim.family_stack_insert import STACK_INSERT
@@ -15,7 +16,7 @@ from coda.sim.scene import Scene
 __all__ = ["FAMILIES", "Family", "TaskSpec", "family", "step_limit", "task_of"]
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(
-    {item.name: item for item in (PICK_PLACE, PUT_INSIDE, STACK_INSERT)}
+    {item.name: item for item in (PICK_PLACE, ARTICULATED_FAMILY, PUT_INSIDE, STACK_INSERT)}
 )
 
 

@@ -11,12 +11,15 @@ from coda.sim.scene import Scene
 
 
 def seed_values(program: GenerationProgram, seed_scene: Scene) -> dict[str, Value]:
-    """The seed scene's value at every edited path that the seed scene has."""
+    """The seed scene's value at every edited path that the seed scene has.
+
+    The task is left out: a control reverts factors within the task, not the task.
+    """
     here = set(seed_scene.roles)
     return {
         edit.path: read_factor(seed_scene, edit.path)
         for edit in program.edits
-        if FACTORS[edit.path].role in (None, *here)
+        if FACTORS[edit.path].role in (None, *here) and edit.path != "tau.task"
     }
 
 

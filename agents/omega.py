@@ -40,11 +40,12 @@ def compile_generation(
     seed = splits.seed_program()
     others = [edit for edit in seed.edits if axis_of(edit.path) != diagnosis.axis]
     edits = tuple(_around_failures(edit, failures) for edit in blamed)
+    ordered = sorted((*others, *edits), key=lambda edit: edit.path != "tau.task")  # it comes first
     version = mode.omega_version
     return GenerationProgram(
         name=f"{mode.mode_id}-omega-v{version}",
         family=program.family,
-        edits=(*others, *edits),
+        edits=tuple(ordered),
         constraints=program.constraints or seed.constraints,
         rationale=f"Recreates {mode.mode_id} ({mode.title}): {diagnosis.axis} as in "
         f"{program.name}, everything else in the seed range."[:600],

@@ -10,7 +10,7 @@ from coda.agents.caller import AgentCaller
 from coda.agents.cures import revert, seed_values, varied_paths
 from coda.agents.schemas import ControlAnswer
 from coda.memory.records import Diagnosis
-from coda.sim.factors import FACTORS, check_value
+from coda.sim.factors import FACTORS, check_value, factors
 from coda.sim.program import Edit, Fixed, GenerationProgram
 from coda.sim.roles import Axis
 from coda.sim.scene import Scene
@@ -88,7 +88,11 @@ def problems(
     answer: ControlAnswer, diagnosis: Diagnosis, program: GenerationProgram, seed_scene: Scene
 ) -> list[str]:
     """What makes a design unable to test the diagnosis."""
-    found = [*_edit_problems("control", answer.control), *_edit_problems("placebo", answer.placebo)]
+    family = program.family
+    found = [
+        *_edit_problems("control", answer.control, family),
+        *_edit_problems("placebo", answer.placebo, family),
+    ]
     if found:
         return found
     stray = [e.path for e in answer.control if FACTORS[e.path].axis != diagnosis.axis]
@@ -111,13 +115,15 @@ def problems(
     return found
 
 
-def _edit_problems(arm: str, edits: tuple[Edit, ...]) -> list[str]:
+def _edit_problems(arm: str, edits: tuple[Edit, ...], family: str) -> list[str]:
     for edit in edits:
-        if edit.path not in FACTORS:
+        if edit.path not in factors(family):
             return [f"{arm} edits {edit.path!r}, which is no factor path."]
+        if edit.path == "tau.task":
+            return [f"{arm} edits tau.task, which would replace the whole scene; edit a factor."]
         if not isinstance(edit.sampler, Fixed):
             return [f"{arm} must set {edit.path} to one fixed value; got {edit.sampler.kind}."]
-        issue = check_value(edit.path, edit.sampler.value)
+        issue = check_value(edit.path, edit.sampler.value, family)
         if issue is not None:
             return [f"{arm}: {issue.line()}."]
     return []

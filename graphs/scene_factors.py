@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coda.sim.factors import FACTORS
+from coda.sim.factors import scene_factors
 from coda.sim.paths import read_factor
 from coda.sim.program import Value
 from coda.sim.scene import Scene
@@ -19,10 +19,9 @@ def factor_lines(scene: Scene) -> list[str]:
         lines.append(f"# {title}")
         if group == "tau":
             lines += [f"#   {name} = {value}" for name, value in _task(scene)]
-        for path, f in FACTORS.items():
-            if not path.startswith(f"{group}.") or (f.role and f.role not in scene.sigma.poses):
-                continue
-            lines.append(f"#   {path} = {_text(read_factor(scene, path))}  ({f.limit()})")
+        for path, f in scene_factors(scene).items():
+            if path.startswith(f"{group}."):
+                lines.append(f"#   {path} = {_text(read_factor(scene, path))}  ({f.limit()})")
     lines.append("# ν verifier")
     lines += [f"#   {term}" for term in scene.nu.terms]
     lines.append(f"#   held for {scene.nu.hold_s:g} s")

@@ -1,94 +1,140 @@
-"""The factor space cut into cells, one grid per axis; a scene lies in one cell of each axis.
+"""The factor space cut into cells, one grid per axis and family; a scene lies in one cell of each.
 
 Grids (metres, radians, kilograms). Values outside a grid belong to its outermost cell.
 
-- position, goal: x of the workspace in 5 parts by y in 7 parts (35 cells, 0.068 m by 0.08 m).
-- yaw: folded into the asset's symmetry; the seed cell is |yaw| <= 0.10, then 8 cells a side.
-- size: scale; the seed cell is 0.97 to 1.03, then 5 cells below to 0.55 and 17 above to 2.00.
-- mass-friction: 7 masses by 6 friction coefficients (42 cells).
+- position: x of the family's workspace in 5 parts by y in 7 parts.
+- yaw: folded into the asset's symmetry; the cell around 0 is |yaw| <= 0.10, then 8 cells a side to
+  the end of the family's wide range.
+- size: scale; the seed range is a cell, with cells below and above to the ends of the wide range.
+- mass-friction: masses (of fixtures: relative damping of the joint) by friction coefficients.
 - distractors: their number by distance band and direction of the nearest to the target.
+- goal: the receptacle's place on the grid of positions, by the initial opening in parts where that
+  varies; without a receptacle, the task by the initial opening.
 - asset: one cell per asset of the target.
 
-`away` tells which scenes lie far enough from the seed range to be asked about as out of
-distribution; cells beside the seed range are held out too, but would test little.
+Seed cells are those that a task's seed range touches. `away` tells which scenes lie far enough from
+the seed range to be asked about as out of distribution; cells beside the seed range are held out
+too, but would test little. `CUTS` holds every family's numbers.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from bisect import bisect_right
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 
 from coda.sim.assets import ASSETS, half_size
-from coda.sim.factors import TARGETS, WORKSPACE_X, WORKSPACE_Y
-from coda.sim.roles import DISTRACTORS, Axis
-from coda.sim.scene import AssetName, Scene
+from coda.sim.cuts import CUTS, Cuts
+from coda.sim.factors import factors, task_factors
+from coda.sim.families import family
+from coda.sim.paths import put
+from coda.sim.program import Choice, Fixed, Sampler, Uniform, Value
+from coda.sim.roles import AXES, DISTRACTORS, Axis, Role
+from coda.sim.scene import Scene
 
-SEED_TARGET_M = (0.48, -0.10)
-"""Centre of the seed range of the target's position [m]."""
-SEED_GOAL_M = (0.48, 0.14)
-"""Centre of the seed range of the receptacle's position [m]."""
-SEED_MASS_KG = 0.12
 SEED_YAW = 0.10
 """Half width of the yaw cell around the seed range [rad]."""
-SEED_SCALE = (0.97, 1.03)
 YAW_CELLS_A_SIDE = 8
+X_PARTS, Y_PARTS = 5, 7
+DIRECTIONS = ("front", "left", "back", "right")
+"""Direction of the nearest distractor from the target: +x, +y, -x, -y."""
+_INSIDE = 1e-6
+"""Share of a range by which its corners are drawn in, so that they lie in the cells they touch."""
+
+Edges = tuple[float, ...]
 
 
-def _parts(low: float, high: float, count: int) -> tuple[float, ...]:
+def _parts(low: float, high: float, count: int) -> Edges:
     """`count` equal parts as their edges, `count` + 1 numbers."""
     return tuple(low + (high - low) * i / count for i in range(count + 1))
 
 
-X_EDGES = _parts(*WORKSPACE_X, 5)
-Y_EDGES = _parts(*WORKSPACE_Y, 7)
-_OUTER_YAW = _parts(SEED_YAW, math.pi / 2, YAW_CELLS_A_SIDE)
-YAW_EDGES = tuple(-edge for edge in reversed(_OUTER_YAW)) + _OUTER_YAW
-SCALE_EDGES = _parts(0.55, SEED_SCALE[0], 5) + _parts(SEED_SCALE[1], 2.00, 17)
-MASS_EDGES = (0.03, 0.06, 0.11, 0.13, 0.25, 0.50, 0.90, 1.50)
-FRICTION_EDGES = (0.20, 0.40, 0.60, 0.95, 1.05, 1.25, 1.50)
-NEAR_EDGES = (0.0, 0.09, 0.12, 0.16, math.inf)
-"""Bands of the nearest distractor's centre distance to the target [m]."""
-AWAY_M = 0.14
-"""Least distance from the centre of the seed range, of target or receptacle [m]."""
-AWAY_YAW = 1.0
-"""Least turn of an oblong target [rad]."""
-AWAY_WIDTH_M = 0.066
-"""Least width between the fingers, which open to 0.08 m [m]."""
-AWAY_LOAD_KG = 2.0
-"""Least mass over friction coefficient [kg]; the gate's limit is `gate_checks.GRIP_LOAD_KG`."""
-AWAY_NEAR_M = 0.12
-"""Largest distance of the nearest distractor to the target, centre to centre [m]."""
-AWAY_DISTRACTORS = 2
-"""Fewest distractors."""
-DIRECTIONS = ("front", "left", "back", "right")
-"""Direction of the nearest distractor from the target: +x, +y, -x, -y."""
-
-
-def _bin(edges: tuple[float, ...], value: float) -> int:
+def _bin(edges: Edges, value: float) -> int:
     """Index of the part that holds `value`; values outside belong to the outermost part."""
     return min(max(bisect_right(edges, value) - 1, 0), len(edges) - 2)
 
 
-def symmetry_period(asset: AssetName) -> float:
-    """Turn after which an asset's footprint looks the same [rad]: pi/2 if square, else pi."""
-    x, y, _ = ASSETS[asset].half_size_m
+def symmetry_period(asset: str) -> float:
+    """Turn after which an asset looks the same [rad].
+
+    pi/2 with a square footprint, pi with an oblong one, 2 pi with a joint or a handle at one side.
+    """
+    item = ASSETS[asset]
+    if item.joint is not None or any(abs(offset) > 1e-6 for offset in item.grip_m[:2]):
+        return 2 * math.pi
+    x, y, _ = item.half_size_m
     return math.pi / 2 if min(x, y) >= 0.95 * max(x, y) else math.pi
 
 
-def fold_yaw(asset: AssetName, yaw: float) -> float:
+def fold_yaw(asset: str, yaw: float) -> float:
     """The equivalent yaw in [-period/2, period/2) [rad]."""
     period = symmetry_period(asset)
     return (yaw + period / 2) % period - period / 2
 
 
-def _grid(x: float, y: float) -> str:
-    return f"x{_bin(X_EDGES, x)}/y{_bin(Y_EDGES, y)}"
+def _bounds(family_name: str, axis: Axis, path: str) -> tuple[float, float]:
+    """Ends of a number's wide range."""
+    sampler = family(family_name).wide[axis][path]
+    assert isinstance(sampler, Uniform), path
+    assert isinstance(sampler.low, int | float), path
+    assert isinstance(sampler.high, int | float), path
+    return float(sampler.low), float(sampler.high)
 
 
-def _mass_friction(mass_kg: float, friction: float) -> str:
-    return f"m{_bin(MASS_EDGES, mass_kg)}/f{_bin(FRICTION_EDGES, friction)}"
+@cache
+def _xy_edges(family_name: str) -> tuple[Edges, Edges]:
+    item = family(family_name)
+    return _parts(*item.workspace_x, X_PARTS), _parts(*item.workspace_y, Y_PARTS)
+
+
+@cache
+def _yaw_edges(family_name: str) -> Edges:
+    outer = max(map(abs, _bounds(family_name, "yaw", "sigma.target.yaw")))
+    side = _parts(SEED_YAW, outer, YAW_CELLS_A_SIDE)
+    return tuple(-edge for edge in reversed(side)) + side
+
+
+@cache
+def _scale_edges(family_name: str) -> Edges:
+    path, cuts = "alpha.target.scale", CUTS[family_name]
+    narrow = family(family_name).narrow["size"][path]
+    assert isinstance(narrow, Uniform)
+    (low, high), below = _bounds(family_name, "size", path), float(_first(narrow.low))
+    return _parts(low, below, cuts.scale_parts[0]) + _parts(
+        float(_first(narrow.high)), high, cuts.scale_parts[1]
+    )
+
+
+def _first(value: float | tuple[float, ...]) -> float:
+    return value[0] if isinstance(value, tuple) else value
+
+
+def _grid(family_name: str, xy: tuple[float, float]) -> str:
+    x, y = _xy_edges(family_name)
+    return f"x{_bin(x, xy[0])}/y{_bin(y, xy[1])}"
+
+
+def _load(scene: Scene, cuts: Cuts) -> float:
+    return float(getattr(scene.alpha.objects["target"], cuts.load))
+
+
+def varied_opening(scene: Scene) -> bool:
+    """Whether the initial opening of the scene's task is a factor that makes a difference."""
+    f = task_factors(scene.tau.family, scene.tau.task).get("tau.opening")
+    return f is not None and f.high[0] - f.low[0] >= CUTS[scene.tau.family].away_opening
+
+
+def _goal_cell(scene: Scene) -> str:
+    name = scene.tau.family
+    edges = _parts(0.0, 1.0, CUTS[name].opening_parts)
+    part = f"o{_bin(edges, scene.tau.opening)}"
+    if "receptacle" not in scene.sigma.poses:
+        return f"{scene.tau.task}/{part}"
+    place = _grid(name, scene.sigma.poses["receptacle"].xy)
+    return f"{place}/{part}" if varied_opening(scene) else place
 
 
 def _distractor_cell(scene: Scene) -> str:
@@ -99,94 +145,191 @@ def _distractor_cell(scene: Scene) -> str:
     offsets = [(scene.sigma.poses[r].xy[0] - tx, scene.sigma.poses[r].xy[1] - ty) for r in roles]
     dx, dy = min(offsets, key=lambda o: math.hypot(*o))
     quarter = math.floor(math.atan2(dy, dx) / (math.pi / 2) + 0.5) % 4
-    band = _bin(NEAR_EDGES, math.hypot(dx, dy))
+    band = _bin(CUTS[scene.tau.family].near_edges, math.hypot(dx, dy))
     return f"n{len(roles)}/near{band}/{DIRECTIONS[quarter]}"
 
 
 def cell(axis: Axis, scene: Scene) -> str:
     """Name of the cell of `axis` in which `scene` lies."""
-    target, pose = scene.alpha.objects["target"], scene.sigma.poses["target"]
+    name = scene.tau.family
+    target, pose, cuts = scene.alpha.objects["target"], scene.sigma.poses["target"], CUTS[name]
     if axis == "position":
-        return _grid(*pose.xy)
+        return _grid(name, pose.xy)
     if axis == "goal":
-        return _grid(*scene.sigma.poses["receptacle"].xy)
+        return _goal_cell(scene)
     if axis == "yaw":
-        return f"w{_bin(YAW_EDGES, fold_yaw(target.asset, pose.yaw))}"
+        return f"w{_bin(_yaw_edges(name), fold_yaw(target.asset, pose.yaw))}"
     if axis == "size":
-        return f"s{_bin(SCALE_EDGES, target.scale)}"
+        return f"s{_bin(_scale_edges(name), target.scale)}"
     if axis == "mass-friction":
-        return _mass_friction(target.mass_kg, target.friction)
+        load = _bin(cuts.load_edges, _load(scene, cuts))
+        return f"m{load}/f{_bin(cuts.friction_edges, target.friction)}"
     if axis == "distractors":
         return _distractor_cell(scene)
     return target.asset
 
 
-def away(axis: Axis, scene: Scene) -> bool:
-    """Whether `scene` lies away from the seed range on `axis`.
+def cell_paths(axis: Axis, scene: Scene) -> tuple[str, ...]:
+    """Paths that move a scene to another cell of `axis`, the most direct first."""
+    if axis == "asset":
+        return ("alpha.target.asset",)
+    if axis == "distractors":
+        tx = scene.sigma.poses["target"].xy
+        present: list[Role] = [role for role in scene.roles if role in DISTRACTORS]
+        present.sort(key=lambda role: math.dist(tx, scene.sigma.poses[role].xy))
+        return (*(f"sigma.{role}.xy" for role in present), "tau.distractors")
+    if axis == "mass-friction":
+        load = CUTS[scene.tau.family].load
+        return (f"alpha.target.{load}", "alpha.target.friction")
+    if axis == "goal":
+        place = ("sigma.receptacle.xy",) if "receptacle" in scene.sigma.poses else ()
+        return (*place, "tau.opening") if varied_opening(scene) else place
+    return {
+        "position": ("sigma.target.xy",),
+        "yaw": ("sigma.target.yaw",),
+        "size": ("alpha.target.scale",),
+    }[axis]
 
-    - position, goal: centre at least `AWAY_M` from the seed range's centre;
-    - yaw: at least `AWAY_YAW` after folding, or half of what a square's symmetry leaves;
-    - size: at least `AWAY_WIDTH_M` wide between the fingers (small objects are no harder);
-    - mass-friction: a mass over friction of at least `AWAY_LOAD_KG`: heavy and slippery, close to
-      what the gripper can hold;
-    - distractors: two or more, the nearest within `AWAY_NEAR_M` of the target, centre to centre
-      (one alone is hardly harder than none);
-    - asset: any but the seed's.
+
+def away(axis: Axis, scene: Scene) -> bool:
+    """Whether `scene` lies away from its task's seed range on `axis`; numbers in `Cuts`.
+
+    - position, goal: centre at least so far from the seed range's centre; or the
+      initial opening, where it varies, at least so far from the seed's;
+    - yaw: turned at least so far after folding, or half of what a square's symmetry leaves;
+    - size: at least so wide between the fingers (small objects are no harder), or scaled so far;
+    - mass-friction: heavy and slippery, close to what the gripper can hold; of fixtures, stiff;
+    - distractors: two or more, the nearest near the target, centre to centre (one alone is hardly
+      harder than none);
+    - asset: any but a seed scene's.
     """
+    cuts, seed = CUTS[scene.tau.family], seed_centre(scene.tau.family, scene.tau.task)
     target, pose = scene.alpha.objects["target"], scene.sigma.poses["target"]
     if axis == "position":
-        return math.dist(pose.xy, SEED_TARGET_M) >= AWAY_M
+        return math.dist(pose.xy, seed.sigma.poses["target"].xy) >= cuts.away_m
     if axis == "goal":
-        return math.dist(scene.sigma.poses["receptacle"].xy, SEED_GOAL_M) >= AWAY_M
+        if varied_opening(scene) and abs(scene.tau.opening - seed.tau.opening) >= cuts.away_opening:
+            return True
+        if "receptacle" not in scene.sigma.poses:
+            return False
+        place = scene.sigma.poses["receptacle"].xy
+        return math.dist(place, seed.sigma.poses["receptacle"].xy) >= cuts.away_m
     if axis == "yaw":
-        least = min(AWAY_YAW, symmetry_period(target.asset) / 4)
+        least = min(cuts.away_yaw, symmetry_period(target.asset) / 4)
         return abs(fold_yaw(target.asset, pose.yaw)) >= least
     if axis == "size":
-        x, y, _ = half_size(target)
-        return 2 * min(x, y) >= AWAY_WIDTH_M
+        if cuts.away_width_m is not None:
+            x, y, _ = half_size(target)
+            return 2 * min(x, y) >= cuts.away_width_m
+        low, high = cuts.away_scale
+        return target.scale <= low or target.scale >= high
     if axis == "mass-friction":
-        return target.mass_kg / target.friction >= AWAY_LOAD_KG
+        divisor = float(target.friction**cuts.friction_power)
+        return _load(scene, cuts) / divisor >= cuts.away_load
     if axis == "distractors":
         others = [scene.sigma.poses[role].xy for role in DISTRACTORS[: scene.tau.distractors]]
-        near = any(math.dist(pose.xy, xy) <= AWAY_NEAR_M for xy in others)
-        return near and len(others) >= AWAY_DISTRACTORS
-    return target.asset != SEED_CELLS["asset"]
+        near = any(math.dist(pose.xy, xy) <= cuts.away_near_m for xy in others)
+        return near and len(others) >= cuts.away_distractors
+    return target.asset != seed.alpha.objects["target"].asset
 
 
-def _all_cells() -> dict[Axis, tuple[str, ...]]:
-    table = tuple(f"x{i}/y{j}" for i in range(len(X_EDGES) - 1) for j in range(len(Y_EDGES) - 1))
+def _centre(sampler: Sampler) -> Value | None:
+    """A sampler's middle or first value; None for one that depends on other roles."""
+    if isinstance(sampler, Fixed):
+        return sampler.value
+    if isinstance(sampler, Choice):
+        return sampler.values[0]
+    if isinstance(sampler, Uniform):
+        ends = zip(_tuple(sampler.low), _tuple(sampler.high), strict=True)
+        middle = tuple((low + high) / 2 for low, high in ends)
+        return middle if isinstance(sampler.low, tuple) else middle[0]
+    return None
+
+
+def _tuple(value: float | tuple[float, ...]) -> tuple[float, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+@cache
+def seed_centre(family_name: str, task: str) -> Scene:
+    """The middle of a task's seed range."""
+    item = family(family_name)
+    scene, table = item.tasks[task].seed, task_factors(family_name, task)
+    for ranges in item.narrow.values():
+        for path, sampler in ranges.items():
+            f = table.get(path)
+            value = _centre(sampler)
+            if f is None or value is None or (f.role and f.role not in scene.sigma.poses):
+                continue
+            scene = put(scene, f, value)
+    return scene
+
+
+def _corners(sampler: Sampler) -> list[Value]:
+    """Values at the ends of a sampler's range, drawn in a little."""
+    if isinstance(sampler, Uniform):
+        low, high = _tuple(sampler.low), _tuple(sampler.high)
+        ends = [
+            (a + _INSIDE * (b - a), b - _INSIDE * (b - a)) for a, b in zip(low, high, strict=True)
+        ]
+        corners = list(itertools.product(*ends))
+        return list(corners) if isinstance(sampler.low, tuple) else [c[0] for c in corners]
+    if isinstance(sampler, Choice):
+        return list(sampler.values)
+    value = _centre(sampler)
+    return [] if value is None else [value]
+
+
+@cache
+def seed_cells(axis: Axis, family_name: str) -> frozenset[str]:
+    """Cells of `axis` that the seed range of any of the family's tasks touches."""
+    item, found = family(family_name), set()
+    for task in item.tasks:
+        table = task_factors(family_name, task)
+        scenes = [seed_centre(family_name, task)]
+        for path, sampler in item.narrow.get(axis, {}).items():
+            f = table.get(path)
+            if f is None or (f.role and f.role not in scenes[0].sigma.poses):
+                continue
+            scenes = [put(scene, f, value) for scene in scenes for value in _corners(sampler)]
+        found |= {cell(axis, scene) for scene in scenes}
+    return frozenset(found)
+
+
+@cache
+def cells(axis: Axis, family_name: str) -> tuple[str, ...]:
+    """Every cell of an axis of a family."""
+    return _all_cells(family_name)[axis]
+
+
+@cache
+def _all_cells(family_name: str) -> Mapping[Axis, tuple[str, ...]]:
+    cuts, item = CUTS[family_name], family(family_name)
+    table = tuple(f"x{i}/y{j}" for i in range(X_PARTS) for j in range(Y_PARTS))
     bodies = tuple(
-        f"m{i}/f{j}" for i in range(len(MASS_EDGES) - 1) for j in range(len(FRICTION_EDGES) - 1)
+        f"m{i}/f{j}"
+        for i in range(len(cuts.load_edges) - 1)
+        for j in range(len(cuts.friction_edges) - 1)
     )
     crowds = tuple(
         f"n{n}/near{band}/{direction}"
         for n in range(1, len(DISTRACTORS) + 1)
-        for band in range(len(NEAR_EDGES) - 1)
+        for band in range(len(cuts.near_edges) - 1)
         for direction in DIRECTIONS
     )
-    return {
+    goals: list[str] = []
+    for task, spec in item.tasks.items():
+        places = table if "receptacle" in spec.seed.sigma.poses else (task,)
+        parts = range(cuts.opening_parts) if varied_opening(spec.seed) else ()
+        goals += [f"{place}/o{part}" for place in places for part in parts] or places
+    found: dict[Axis, tuple[str, ...]] = {
         "position": table,
-        "yaw": tuple(f"w{i}" for i in range(len(YAW_EDGES) - 1)),
-        "size": tuple(f"s{i}" for i in range(len(SCALE_EDGES) - 1)),
+        "yaw": tuple(f"w{i}" for i in range(len(_yaw_edges(family_name)) - 1)),
+        "size": tuple(f"s{i}" for i in range(len(_scale_edges(family_name)) - 1)),
         "mass-friction": bodies,
         "distractors": ("none", *crowds),
-        "goal": table,
-        "asset": tuple(TARGETS),
+        "goal": tuple(dict.fromkeys(goals)),
+        "asset": factors(family_name)["alpha.target.asset"].names,
     }
-
-
-CELLS: Mapping[Axis, tuple[str, ...]] = MappingProxyType(_all_cells())
-"""Every cell of every axis."""
-
-SEED_CELLS: Mapping[Axis, str] = MappingProxyType(
-    {
-        "position": _grid(*SEED_TARGET_M),
-        "yaw": f"w{YAW_CELLS_A_SIDE}",
-        "size": f"s{_bin(SCALE_EDGES, 1.0)}",
-        "mass-friction": _mass_friction(SEED_MASS_KG, 1.0),
-        "distractors": "none",
-        "goal": _grid(*SEED_GOAL_M),
-        "asset": "block",
-    }
-)
-"""The one cell of each axis that contains the seed range."""
+    assert set(found) == set(AXES)
+    return MappingProxyType(found)

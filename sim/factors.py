@@ -1,32 +1,33 @@
-"""The catalogue of factors: every path that a program may write, with its allowed values."""
+"""The catalogue of factors: every path that a program may write, with its allowed values.
+
+The allowed values are those of one task (`task_factors`); a family's (`factors`) and the whole
+catalogue's (`FACTORS`) are the hulls of their tasks'.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal
 
+from coda.sim.assets import ASSETS
 from coda.sim.errors import UnknownName
+from coda.sim.families import FAMILIES, Family, TaskSpec, family
+from coda.sim.family import opening_range
 from coda.sim.gate_codes import make_issue
 from coda.sim.program import Issue
-from coda.sim.roles import DISTRACTORS, ROLES, Axis, Role
-from coda.sim.scene import AssetName
+from coda.sim.roles import DISTRACTORS, PLACED_ROLES, Axis, Role
+from coda.sim.scene import Scene
 
-WORKSPACE_X = (0.32, 0.66)
-"""Where centres of target and receptacle may lie, forward of the robot's base [m]."""
-WORKSPACE_Y = (-0.28, 0.28)
-"""Where centres of target and receptacle may lie, to the left of the robot's base [m]."""
+TABLE_X, TABLE_Y = (0.32, 0.66), (-0.28, 0.28)
+"""Where distractors may lie in every family, beside the family's own workspace [m]."""
+DAMPING = (0.1, 10.0)
+"""Damping of a fixture's joint, relative to the catalogue's."""
 
-RECEPTACLES: tuple[AssetName, ...] = ("plate", "tray")
-"""Assets that may be the receptacle."""
-TARGETS: tuple[AssetName, ...] = ("cube", "block", "cylinder", "can", "milk", "bread", "cereal")
-"""Assets that may be the target."""
-OBJECTS: tuple[AssetName, ...] = (*TARGETS, "lemon")
-"""Assets that may be a distractor; a lemon rolls to its own rest and rarely passes the gate."""
-
-Kind = Literal["count", "number", "vector", "asset"]
+Kind = Literal["count", "number", "vector", "name"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +40,11 @@ class Factor:
     role: Role | None
     """Role that the factor belongs to; None for the task and the robot."""
     low: tuple[float, ...] = ()
-    """Smallest allowed value, elementwise; empty for assets."""
+    """Smallest allowed value, elementwise; empty for names."""
     high: tuple[float, ...] = ()
     unit: str = ""
     names: tuple[str, ...] = ()
-    """Allowed names of an asset factor."""
+    """Allowed names of an asset or of a task."""
 
     @property
     def size(self) -> int:
@@ -52,7 +53,7 @@ class Factor:
 
     def limit(self) -> str:
         """The allowed values in words."""
-        if self.kind == "asset":
+        if self.kind == "name":
             return "one of " + ", ".join(self.names)
         unit = f" {self.unit}" if self.unit else ""
         low, high = self.low, self.high
@@ -64,85 +65,147 @@ class Factor:
         return f"{self.size} numbers: {spans}{unit}"
 
 
-def _of_role(role: Role) -> list[Factor]:
+_TARGET_AXES: Mapping[str, Axis] = MappingProxyType(
+    {
+        "xy": "position",
+        "yaw": "yaw",
+        "scale": "size",
+        "asset": "asset",
+        "mass_kg": "mass-friction",
+        "friction": "mass-friction",
+        "damping": "mass-friction",
+        "rgba": "asset",
+    }
+)
+"""Axis of each of the target's factors; other roles' are on the goal or distractors axis."""
+
+
+def _axis(role: Role, name: str) -> Axis:
+    if role == "target":
+        return _TARGET_AXES[name]
+    return "distractors" if role in DISTRACTORS else "goal"
+
+
+def _numbers(
+    path: str, axis: Axis, role: Role | None, *spans: tuple[float, float], unit: str = ""
+) -> Factor:
+    return Factor(
+        path=path, kind="number" if len(spans) == 1 else "vector", axis=axis, role=role, unit=unit,
+        low=tuple(low for low, _ in spans), high=tuple(high for _, high in spans),
+    )  # fmt: skip
+
+
+def _of_role(item: Family, role: Role, names: tuple[str, ...]) -> list[Factor]:
     """The factors of one object."""
-    own: dict[str, Axis] = {"xy": "position", "yaw": "yaw", "scale": "size", "asset": "asset"}
-    own |= {"mass_kg": "mass-friction", "friction": "mass-friction", "rgba": "asset"}
+    x, y = item.workspace_x, item.workspace_y
+    if role in DISTRACTORS:
+        x, y = _hull(x, TABLE_X), _hull(y, TABLE_Y)
 
-    def axis(name: str) -> Axis:
-        if role == "target":
-            return own[name]
-        return "goal" if role == "receptacle" else "distractors"
+    def numbers(group: str, name: str, *spans: tuple[float, float], unit: str = "") -> Factor:
+        return _numbers(f"{group}.{role}.{name}", _axis(role, name), role, *spans, unit=unit)
 
-    def numbers(
-        group: str, name: str, low: tuple[float, ...], high: tuple[float, ...], unit: str = ""
-    ) -> Factor:
-        kind: Kind = "number" if len(low) == 1 else "vector"
-        path = f"{group}.{role}.{name}"
-        return Factor(
-            path=path, kind=kind, axis=axis(name), role=role, low=low, high=high, unit=unit
-        )
+    found = [
+        numbers("sigma", "xy", x, y, unit="m"),
+        numbers("sigma", "yaw", (-math.pi, math.pi), unit="rad"),
+        Factor(
+            path=f"alpha.{role}.asset", kind="name", axis=_axis(role, "asset"), role=role,
+            names=names,
+        ),
+        numbers("alpha", "scale", (0.5, 2.0)),
+        numbers("alpha", "mass_kg", (0.01, 2.0), unit="kg"),
+        numbers("alpha", "friction", (0.1, 3.0)),
+        numbers("alpha", "rgba", *[(0.0, 1.0)] * 4),
+    ]  # fmt: skip
+    if any(ASSETS[name].joint is not None for name in names):
+        found.append(numbers("alpha", "damping", DAMPING))
+    return found
 
-    (x0, x1), (y0, y1) = WORKSPACE_X, WORKSPACE_Y
-    names = {"receptacle": RECEPTACLES, "target": TARGETS}.get(role, OBJECTS)
-    asset = Factor(
-        path=f"alpha.{role}.asset", kind="asset", axis=axis("asset"), role=role, names=names
+
+def _hull(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
+    return min(a[0], b[0]), max(a[1], b[1])
+
+
+def _of_task(item: Family, task: TaskSpec) -> Iterable[Factor]:
+    if len(item.tasks) > 1:
+        yield Factor(path="tau.task", kind="name", axis="goal", role=None, names=tuple(item.tasks))
+    crowd = float(sum(role in task.assets for role in DISTRACTORS))
+    yield Factor(
+        path="tau.distractors", kind="count", axis="distractors", role=None, low=(0.0,),
+        high=(crowd,),
+    )  # fmt: skip
+    own = [name for role in task.seed.roles for name in task.assets[role]]
+    if any(ASSETS[name].joint is not None for name in own):
+        yield _numbers("tau.opening", "goal", None, opening_range(task))
+    yield _numbers(
+        "sigma.robot.xyz", "position", None, (0.32, 0.60), (-0.25, 0.25), (0.14, 0.40), unit="m"
     )
-    return [
-        numbers("sigma", "xy", (x0, y0), (x1, y1), "m"),
-        numbers("sigma", "yaw", (-math.pi,), (math.pi,), "rad"),
-        asset,
-        numbers("alpha", "scale", (0.5,), (2.0,)),
-        numbers("alpha", "mass_kg", (0.01,), (2.0,), "kg"),
-        numbers("alpha", "friction", (0.1,), (3.0,)),
-        numbers("alpha", "rgba", (0.0,) * 4, (1.0,) * 4),
-    ]
+    yield _numbers("sigma.robot.yaw", "yaw", None, (-math.pi / 2, math.pi / 2), unit="rad")
+    for role in PLACED_ROLES:
+        if role in task.assets:
+            yield from _of_role(item, role, task.assets[role])
 
 
-def _catalogue() -> dict[str, Factor]:
-    factors = [
-        Factor(
-            path="tau.distractors",
-            kind="count",
-            axis="distractors",
-            role=None,
-            low=(0.0,),
-            high=(float(len(DISTRACTORS)),),
-        ),
-        Factor(
-            path="sigma.robot.xyz",
-            kind="vector",
-            axis="position",
-            role=None,
-            low=(0.32, -0.25, 0.14),
-            high=(0.60, 0.25, 0.40),
-            unit="m",
-        ),
-        Factor(
-            path="sigma.robot.yaw",
-            kind="number",
-            axis="yaw",
-            role=None,
-            low=(-math.pi / 2,),
-            high=(math.pi / 2,),
-            unit="rad",
-        ),
-    ]
-    for role in ROLES:
-        factors += _of_role(role)
-    return {factor.path: factor for factor in factors}
+def joined(parts: Iterable[Mapping[str, Factor]]) -> Mapping[str, Factor]:
+    """The hull of several catalogues: paths of any of them, the widest ranges, all names."""
+    found: dict[str, Factor] = {}
+    for part in parts:
+        for path, f in part.items():
+            had = found.get(path, f)
+            found[path] = replace(
+                had,
+                low=tuple(map(min, had.low, f.low)),
+                high=tuple(map(max, had.high, f.high)),
+                names=tuple(dict.fromkeys((*had.names, *f.names))),
+            )
+    order = {path: i for i, path in enumerate(_ORDER)}
+    return MappingProxyType(
+        {path: found[path] for path in sorted(found, key=lambda p: order.get(_kind(p), len(order)))}
+    )
 
 
-FACTORS: Mapping[str, Factor] = MappingProxyType(_catalogue())
-"""Every path that an edit may write."""
+_ORDER = ("tau.task", "tau.distractors", "tau.opening", "sigma.robot", *PLACED_ROLES)
 
 
-def factor(path: str) -> Factor:
-    """Look a path up. Raises `UnknownName` with the nearest match."""
+def _kind(path: str) -> str:
+    """What a path is sorted by: itself, the robot, or its role."""
+    group, middle, *_ = path.split(".")
+    return path if group == "tau" else "sigma.robot" if middle == "robot" else middle
+
+
+@cache
+def task_factors(family_name: str, task_name: str) -> Mapping[str, Factor]:
+    """Every path that an edit may write in one task. Raises `UnknownName`."""
+    item = family(family_name)
+    if task_name not in item.tasks:
+        raise UnknownName(f"{family_name} task", task_name, item.tasks)
+    found = _of_task(item, item.tasks[task_name])
+    return MappingProxyType({f.path: f for f in found})
+
+
+@cache
+def factors(family_name: str) -> Mapping[str, Factor]:
+    """Every path that a family's programs may write, over all its tasks. Raises `UnknownName`."""
+    return joined(task_factors(family_name, task) for task in family(family_name).tasks)
+
+
+def scene_factors(scene: Scene) -> Mapping[str, Factor]:
+    """The factors of a scene's own task whose role is in the scene. Raises `UnknownName`."""
+    own = task_factors(scene.tau.family, scene.tau.task)
+    return {p: f for p, f in own.items() if f.role is None or f.role in scene.sigma.poses}
+
+
+FACTORS: Mapping[str, Factor] = joined(factors(name) for name in FAMILIES)
+"""Every path that an edit may write in any family, with the hull of the allowed values."""
+
+
+def factor(path: str, family_name: str | None = None) -> Factor:
+    """Look a path up, in one family where given. Raises `UnknownName` with the nearest match."""
+    table = FACTORS if family_name is None else factors(family_name)
     try:
-        return FACTORS[path]
+        return table[path]
     except KeyError:
-        raise UnknownName("factor path", path, FACTORS) from None
+        kind = "factor path" if family_name is None else f"{family_name} factor path"
+        raise UnknownName(kind, path, table) from None
 
 
 def axis_of(path: str) -> Axis:
@@ -150,17 +213,21 @@ def axis_of(path: str) -> Axis:
     return factor(path).axis
 
 
-def check_value(path: str, value: Any) -> Issue | None:
-    """What is wrong with writing `value` to a known `path`, or None."""
-    f = factor(path)
+def check_value(path: str, value: Any, family: str | None = None) -> Issue | None:
+    """What is wrong with writing `value` to a known `path`, in one family where given, or None."""
+    return value_issue(factor(path, family), value)
+
+
+def value_issue(f: Factor, value: Any) -> Issue | None:
+    """What is wrong with writing `value` to a factor, or None."""
     shown = f"{value!r:.60}"
     remedy = "choose a value in the allowed range"
 
     def bad(code: str) -> Issue:
-        return make_issue(code, path, shown, f.limit(), remedy)
+        return make_issue(code, f.path, shown, f.limit(), remedy)
 
-    if f.kind == "asset":
-        return None if value in f.names else bad("value-type")
+    if f.kind == "name":
+        return None if isinstance(value, str) and value in f.names else bad("value-type")
     numbers = tuple(value) if isinstance(value, tuple | list) else (value,)
     if (f.kind == "vector") != isinstance(value, tuple | list) or len(numbers) != f.size:
         return bad("value-type")

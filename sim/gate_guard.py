@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from coda.sim.cells import away
-from coda.sim.factors import FACTORS
-from coda.sim.gate_checks import Finding, separation
+from coda.sim.cells import away, cell_paths
+from coda.sim.gate_checks import Finding
 from coda.sim.gate_codes import make_issue
-from coda.sim.roles import AXES, DISTRACTORS, Axis
+from coda.sim.roles import AXES, Axis
 from coda.sim.scene import Scene
 from coda.sim.splits import Splits
 
@@ -19,18 +18,10 @@ NOWHERE_HELD_OUT: Mapping[Axis, bool] = MappingProxyType({axis: False for axis i
 
 def _paths(axis: Axis, scene: Scene, splits: Splits, wanted: bool) -> tuple[str, ...]:
     """Paths that move a scene out of its cell of `axis`, the most direct first."""
-    if axis == "asset":
-        if wanted:
-            return ("alpha.target.asset",)
+    if axis == "asset" and not wanted:
         held = [r for r in scene.roles if scene.alpha.objects[r].asset in splits.held["asset"]]
         return tuple(f"alpha.{role}.asset" for role in held)
-    if axis == "distractors":
-        present = [role for role in scene.roles if role in DISTRACTORS]
-        present.sort(key=lambda role: separation(scene, "target", role))
-        places = tuple(f"sigma.{role}.xy" for role in present)
-        return (*places, "tau.distractors") if places else ("tau.distractors",)
-    own = [p for p, f in FACTORS.items() if f.axis == axis and f.role in ("target", "receptacle")]
-    return tuple(own)
+    return cell_paths(axis, scene)
 
 
 def split_findings(scene: Scene, splits: Splits, want: Mapping[Axis, bool]) -> Iterator[Finding]:

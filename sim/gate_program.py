@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 from pydantic import ValidationError
 
 from coda.sim.errors import UnknownName
-from coda.sim.factors import FACTORS, Factor, check_value
-from coda.sim.families import family
+from coda.sim.factors import FACTORS, Factor, joined, task_factors, value_issue
+from coda.sim.families import Family, family
 from coda.sim.gate_codes import make_issue
 from coda.sim.program import (
     Choice,
@@ -25,7 +25,7 @@ from coda.sim.program import (
     Sampler,
     Uniform,
 )
-from coda.sim.roles import DISTRACTORS, Role
+from coda.sim.roles import DISTRACTORS, PLACED_ROLES, Role
 
 MAX_TEXT = 100_000
 """Longest program text that is read [characters]."""
@@ -83,30 +83,33 @@ def _is_tag(part: str) -> bool:
 def program_issues(program: GenerationProgram) -> tuple[Issue, ...]:
     """Every semantic problem of a program."""
     try:
-        seed = family(program.family).seed
+        item = family(program.family)
     except UnknownName as error:
         return (
             make_issue(
                 "unknown-family", "family", program.family, str(error), "use a known family"
             ),
         )
-    roles = _possible_roles(program, seed.roles)
+    tasks = drawable_tasks(program)
+    table = joined(task_factors(item.name, task) for task in tasks)
+    roles = _possible_roles(program, item, tasks)
     issues: list[Issue] = []
     seen: set[str] = set()
     for i, edit in enumerate(program.edits):
         where = f"edits.{i}.path"
-        factor = FACTORS.get(edit.path)
-        if factor is None:
-            issues.append(_unknown_path(where, edit.path))
-            continue
+        factor = table.get(edit.path)
         if edit.path in seen:
             issues.append(
                 make_issue("duplicate-path", where, edit.path, "each path once", "merge the edits")
             )
         seen.add(edit.path)
-        if factor.role is not None and factor.role not in roles:
-            issues.append(_absent(where, factor.role, roles))
-        issues += sampler_issues(edit.sampler, factor, f"edits.{i}.sampler", roles)
+        role = FACTORS[edit.path].role if edit.path in FACTORS else None
+        if role is not None and role not in roles:
+            issues.append(_absent(where, role, roles))
+        elif factor is None:
+            issues.append(_unknown_path(where, edit.path, table))
+        if factor is not None:
+            issues += sampler_issues(edit.sampler, factor, f"edits.{i}.sampler", roles)
     issues += _order_issues(program)
     for i, constraint in enumerate(program.constraints):
         where = f"constraints.{i}.roles"
@@ -116,13 +119,39 @@ def program_issues(program: GenerationProgram) -> tuple[Issue, ...]:
     return tuple(issues)
 
 
-def _possible_roles(program: GenerationProgram, base: tuple[Role, ...]) -> tuple[Role, ...]:
+def drawable_tasks(program: GenerationProgram) -> tuple[str, ...]:
+    """Tasks that some draw of a program can have; the family's default where it draws none.
+
+    Raises `UnknownName` for an unknown family.
+    """
+    known = family(program.family).tasks
+    for edit in program.edits:
+        if edit.path == "tau.task":
+            named = dict.fromkeys(name for name in _names(edit.sampler) if name in known)
+            return tuple(named) or (next(iter(known)),)
+    return (next(iter(known)),)
+
+
+def _names(sampler: Sampler) -> tuple[Any, ...]:
+    """Names that a sampler can give."""
+    if isinstance(sampler, Mixture):
+        return tuple(name for part in sampler.components for name in _names(part))
+    if isinstance(sampler, Fixed):
+        return (sampler.value,)
+    return sampler.values if isinstance(sampler, Choice) else ()
+
+
+def _possible_roles(
+    program: GenerationProgram, item: Family, tasks: Sequence[str]
+) -> tuple[Role, ...]:
     """Roles that some draw of the program can have."""
-    most = sum(role in DISTRACTORS for role in base)
+    have = {role for task in tasks for role in item.tasks[task].seed.roles}
+    most = sum(role in DISTRACTORS for role in have)
     for edit in program.edits:
         if edit.path == "tau.distractors":
             most = _largest(edit.sampler)
-    return ("target", "receptacle", *DISTRACTORS[: max(0, most)])
+    crowd = DISTRACTORS[: max(0, most)]
+    return tuple(r for r in PLACED_ROLES if r in crowd or (r in have and r not in DISTRACTORS))
 
 
 def _largest(sampler: Sampler) -> int:
@@ -140,16 +169,16 @@ def _largest(sampler: Sampler) -> int:
     return max(numbers, default=0)
 
 
-def _unknown_path(where: str, path: str) -> Issue:
-    close = get_close_matches(path, FACTORS, n=3)
-    limit = "did you mean " + ", ".join(close) if close else "one of " + ", ".join(FACTORS)
-    return make_issue("unknown-path", where, path, limit, "use a factor path of the family")
+def _unknown_path(where: str, path: str, table: Mapping[str, Factor]) -> Issue:
+    close = get_close_matches(path, table, n=3)
+    limit = "did you mean " + ", ".join(close) if close else "one of " + ", ".join(table)
+    return make_issue("unknown-path", where, path, limit, "use a factor path of the program's task")
 
 
 def _absent(where: str, role: Role, roles: tuple[Role, ...]) -> Issue:
     return make_issue(
         "role-absent", where, role, "roles of the program: " + ", ".join(roles),
-        "raise tau.distractors, or leave the role out",
+        "raise tau.distractors, choose a task that has the role, or leave it out",
     )  # fmt: skip
 
 
@@ -185,7 +214,7 @@ def sampler_issues(
 
 
 def _value_issues(factor: Factor, value: Any, where: str) -> Iterator[Issue]:
-    problem = check_value(factor.path, value)
+    problem = value_issue(factor, value)
     if problem is not None:
         yield problem.model_copy(update={"path": f"{where} ({factor.path})"})
 
@@ -194,12 +223,12 @@ def _kind_issues(factor: Factor, kinds: tuple[str, ...], name: str, where: str) 
     if factor.kind not in kinds:
         yield make_issue(
             "value-type", f"{where} ({factor.path})", f"a {name} sampler", factor.limit(),
-            "use fixed or choice" if factor.kind in ("asset", "count") else "use uniform",
+            "use fixed or choice" if factor.kind in ("name", "count") else "use uniform",
         )  # fmt: skip
 
 
 def _uniform_issues(sampler: Uniform, factor: Factor, where: str) -> Iterator[Issue]:
-    if factor.kind == "asset":
+    if factor.kind == "name":
         yield from _kind_issues(factor, (), "uniform", where)
         return
     yield from _value_issues(factor, sampler.low, f"{where}.low")
@@ -236,8 +265,13 @@ def _weight_issues(weights: tuple[float, ...] | None, count: int, where: str) ->
 
 
 def _order_issues(program: GenerationProgram) -> Iterator[Issue]:
-    """Relative-to-role must follow the edit that moves its role, and the one that adds it."""
+    """The task comes first; relative-to-role follows the edits that move or add its role."""
     paths = [edit.path for edit in program.edits]
+    if "tau.task" in paths[1:]:
+        yield make_issue(
+            "edit-order", f"edits.{paths.index('tau.task', 1)}.path", "tau.task",
+            "before every other edit: it starts from another scene", "put tau.task first",
+        )  # fmt: skip
     for i, edit in enumerate(program.edits):
         later = paths[i + 1 :]
         parts = edit.sampler.components if isinstance(edit.sampler, Mixture) else (edit.sampler,)

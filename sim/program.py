@@ -89,9 +89,10 @@ Mixture.model_rebuild()
 class Edit(_Data):
     """Write a sampled value to one factor path, e.g. ``sigma.target.xy``.
 
-    Paths: ``tau.distractors`` · ``sigma.<role>.xy`` · ``sigma.<role>.yaw`` ·
+    Paths: ``tau.task`` (first of all edits; another task starts from its own seed scene) ·
+    ``tau.distractors`` · ``tau.opening`` · ``sigma.<role>.xy`` · ``sigma.<role>.yaw`` ·
     ``sigma.robot.xyz`` · ``sigma.robot.yaw`` · ``alpha.<role>.asset`` · ``.scale`` ·
-    ``.mass_kg`` · ``.friction`` · ``.rgba``.
+    ``.mass_kg`` · ``.friction`` · ``.rgba`` · ``.damping`` of fixtures with a joint.
     """
 
     path: Annotated[str, Field(max_length=60)]

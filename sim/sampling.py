@@ -1,9 +1,10 @@
 """Draw scenes from a generation program, redrawing within bounds until the cheap checks hold.
 
-Edits are applied in order to the family's seed scene. A distractor that the program switches on
-without describing it gets a random place, yaw, asset and colour. Edits of a distractor that this
-draw leaves off are skipped. When a draw breaks a check (placement, separation, ambiguous words, a
-held-out cell under the guard), only the edits that can cure it are drawn again.
+Edits are applied in order to the seed scene of the family's default task, or of the task that the
+program draws first. A distractor that the program switches on without describing it gets a random
+place, yaw, asset and colour. Edits of what a draw lacks (a distractor that is off, a role or a
+joint that its task does not have) are skipped. When a draw breaks a check (placement, separation,
+ambiguous words, a held-out cell under the guard), only the edits that can cure it are drawn again.
 """
 
 from __future__ import annotations
@@ -15,16 +16,17 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from coda.sim.assets import ASSETS
 from coda.sim.cells import fold_yaw
 from coda.sim.draw import draw, rounded
 from coda.sim.errors import SceneError
-from coda.sim.factors import TARGETS, WORKSPACE_X, WORKSPACE_Y, check_value, factor
+from coda.sim.factors import factor, factors, value_issue
 from coda.sim.families import family
 from coda.sim.gate_checks import Finding, separation, static_findings
 from coda.sim.gate_codes import make_issue
 from coda.sim.gate_guard import NOWHERE_HELD_OUT, split_findings
 from coda.sim.gate_program import program_issues
-from coda.sim.paths import put
+from coda.sim.paths import fitting, put
 from coda.sim.program import Choice, Edit, Fixed, GenerationProgram, Issue, Sampler, Uniform
 from coda.sim.roles import DISTRACTORS, Axis, Role
 from coda.sim.scene import Scene
@@ -46,14 +48,14 @@ class Rejected(SceneError):
         super().__init__(f"{shown}.")
 
 
-def _undescribed(role: Role) -> dict[str, Sampler]:
+def _undescribed(family_name: str, role: Role) -> dict[str, Sampler]:
     """Samplers for what a program leaves open about a distractor."""
+    table = factors(family_name)
+    place, names = table[f"sigma.{role}.xy"], table[f"alpha.{role}.asset"].names
     return {
-        f"sigma.{role}.xy": Uniform(
-            low=(WORKSPACE_X[0], WORKSPACE_Y[0]), high=(WORKSPACE_X[1], WORKSPACE_Y[1])
-        ),
+        f"sigma.{role}.xy": Uniform(low=place.low, high=place.high),
         f"sigma.{role}.yaw": Uniform(low=-math.pi / 2, high=math.pi / 2),
-        f"alpha.{role}.asset": Choice(values=TARGETS),
+        f"alpha.{role}.asset": Choice(values=tuple(n for n in names if ASSETS[n].graspable)),
         f"alpha.{role}.rgba": Choice(values=tuple(rgba_of(name) for name in COLOURS)),
     }
 
@@ -73,8 +75,9 @@ def all_edits(program: GenerationProgram) -> tuple[Edit, ...]:
         edits.append(edit)
         if edit.path != "tau.distractors":
             continue
-        for role in DISTRACTORS:
-            open_paths = {p: s for p, s in _undescribed(role).items() if p not in written}
+        for role in DISTRACTORS[: int(factors(program.family)["tau.distractors"].high[0])]:
+            samplers = _undescribed(program.family, role)
+            open_paths = {p: s for p, s in samplers.items() if p not in written}
             edits += [Edit(path=path, sampler=sampler) for path, sampler in open_paths.items()]
     return tuple(edits)
 
@@ -85,11 +88,12 @@ def _replay(
     """Apply every edit, each with its own seed, so that one can be redrawn without the others."""
     scene, found = base, []
     for edit, seed in zip(edits, seeds, strict=True):
-        f = factor(edit.path)
-        if f.role in DISTRACTORS and f.role not in scene.sigma.poses:
+        fit = fitting(scene, edit)
+        if fit is None:
             continue
-        value = draw(edit.sampler, f, scene, np.random.default_rng(int(seed)))
-        problem = check_value(f.path, value)
+        f, sampler = fit
+        value = draw(sampler, f, scene, np.random.default_rng(int(seed)))
+        problem = value_issue(f, value)
         if problem is None:
             scene = put(scene, f, value)
         else:

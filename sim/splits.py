@@ -1,141 +1,95 @@
 """Evaluation splits: which cells of the factor space are held out, and the guard on training.
 
-Rule `RULE`: in each axis (`coda.sim.cells`) the cells other than the seed cell are ranked by
-sha256(``"<salt>|<axis>|<cell>"``) and the first third is held out; of the assets, two are.
+Rule (`rule`): in each axis (`coda.sim.cells`) the cells other than the seed cells are ranked by
+sha256(``"<salt>|<axis>|<cell>"``) and the first third is held out; of the assets, the family's.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pydantic import ValidationError
 
-from coda.sim.cells import CELLS, SEED_CELLS, cell
+from coda.sim.cells import cell, cells, seed_cells
 from coda.sim.errors import SceneError, UnknownName
-from coda.sim.factors import TARGETS, WORKSPACE_X, WORKSPACE_Y
-from coda.sim.program import (
-    Choice,
-    Edit,
-    Fixed,
-    GenerationProgram,
-    MinSeparation,
-    Mixture,
-    RelativeToRole,
-    Sampler,
-    Uniform,
-)
-from coda.sim.roles import AXES, DISTRACTORS, Axis
+from coda.sim.factors import joined, task_factors
+from coda.sim.families import family
+from coda.sim.paths import narrowed
+from coda.sim.program import Choice, Edit, Fixed, GenerationProgram, Sampler
+from coda.sim.roles import AXES, Axis
 from coda.sim.scene import Scene
 
-SALT = "pick-place/338"
-"""Fixes which cells are held out; changing it makes another benchmark.
-
-The first of ``pick-place/2``, ``/3`` … whose held-out cells away from the seed range lie on several
-sides of it, with others left for training: see the test of held-out cells.
-"""
-HELD_OUT_ASSETS = ("cereal", "can")
-"""Never in a training scene, in any role; named rather than drawn (a box and a cylinder)."""
-FILE_VERSION = 1
-TARGET_TO_GOAL_M = 0.16
-"""Least distance of target and receptacle centres in generated scenes [m]."""
-
-RULE = (
-    "Factor space: the grids of coda.sim.cells. Seed cell per axis: the one that holds the "
-    "demonstrations' range. Held out: of the other cells of an axis, ranked by "
-    f'sha256("{SALT}|<axis>|<cell>"), the first third (rounded); assets {HELD_OUT_ASSETS}. '
-    "in: reference distribution with the guard on, per scene by turns the seed program, two of "
-    "programs with each axis wide with probability 1/2, the wide program. "
-    "ood: per axis 16 scenes with that axis in held-out cells and away from the seed range "
-    "(coda.sim.cells.away) and all others in the seed range; 48 'combined' with three axes held "
-    "out and away, the triples by turns. Scenes that the validity gate "
-    "rejects are replaced by the next draw."
-)
-"""How the evaluation files were made; stored in them."""
+FILE_VERSION = 2
 
 
-def _third(axis: Axis) -> frozenset[str]:
+def rule(family_name: str) -> str:
+    """How a family's evaluation files are made; stored in them."""
+    item = family(family_name)
+    return (
+        "Factor space: the grids of coda.sim.cells. Seed cells per axis: those that the "
+        "demonstrations' range touches. Held out: of the other cells of an axis, ranked by "
+        f'sha256("{item.salt}|<axis>|<cell>"), the first third (rounded); assets '
+        f"{', '.join(item.held_out_assets)}. Tasks by turns. "
+        "in: reference distribution with the guard on, per scene by turns the seed program, two of "
+        "programs with each axis wide with probability 1/2, the wide program. "
+        "ood: per axis 20 scenes with that axis in held-out cells and away from the seed range "
+        "(coda.sim.cells.away) and all others in the seed range; 64 'combined' with three axes "
+        "held out and away, the triples by turns. Scenes that the validity gate rejects are "
+        "replaced by the next draw."
+    )
+
+
+def ranked(family_name: str, axis: Axis, salt: str) -> tuple[str, ...]:
+    """Cells of an axis that a salt holds out."""
+    item = family(family_name)
     if axis == "asset":
-        return frozenset(HELD_OUT_ASSETS)
-    others = [name for name in CELLS[axis] if name != SEED_CELLS[axis]]
-    others.sort(key=lambda name: hashlib.sha256(f"{SALT}|{axis}|{name}".encode()).hexdigest())
-    return frozenset(others[: round(len(others) / 3)])
+        return item.held_out_assets
+    seed = seed_cells(axis, family_name)
+    others = [name for name in cells(axis, family_name) if name not in seed]
+    others.sort(key=lambda name: hashlib.sha256(f"{salt}|{axis}|{name}".encode()).hexdigest())
+    return tuple(others[: round(len(others) / 3)])
 
 
 @cache
-def held_out_cells() -> Mapping[Axis, frozenset[str]]:
+def held_out_cells(family_name: str = "pick-place") -> Mapping[Axis, frozenset[str]]:
     """The held-out cells of every axis."""
-    return {axis: _third(axis) for axis in AXES}
-
-
-SEED_YAW_SPREAD = 0.02
-"""Half width of the demonstrations' yaw [rad]: aligned parts, so that they do not teach turning."""
-
-_SEED: dict[Axis, dict[str, Sampler]] = {
-    "position": {"sigma.target.xy": Uniform(low=(0.46, -0.12), high=(0.50, -0.08))},
-    "yaw": {"sigma.target.yaw": Uniform(low=-SEED_YAW_SPREAD, high=SEED_YAW_SPREAD)},
-    "size": {"alpha.target.scale": Uniform(low=0.97, high=1.03)},
-    "mass-friction": {
-        "alpha.target.mass_kg": Uniform(low=0.11, high=0.13),
-        "alpha.target.friction": Uniform(low=0.95, high=1.05),
-    },
-    "distractors": {"tau.distractors": Fixed(value=0)},
-    "goal": {"sigma.receptacle.xy": Uniform(low=(0.465, 0.125), high=(0.495, 0.155))},
-    "asset": {"alpha.target.asset": Fixed(value="block")},
-}
-_TABLE = Uniform(
-    low=(WORKSPACE_X[0], WORKSPACE_Y[0]),
-    high=(WORKSPACE_X[1], WORKSPACE_Y[1]),
-)
-_NEAR_TARGET = Mixture(components=(RelativeToRole(role="target", radius=(0.07, 0.12)), _TABLE))
-
-
-def _wide(axis: Axis) -> dict[str, Sampler]:
-    if axis == "distractors":
-        crowd: dict[str, Sampler] = {"tau.distractors": Choice(values=(0, 1, 2, 3))}
-        for role in DISTRACTORS:
-            crowd[f"sigma.{role}.xy"] = _NEAR_TARGET
-            crowd[f"sigma.{role}.yaw"] = Uniform(low=-math.pi / 2, high=math.pi / 2)
-        return crowd
-    wide: dict[Axis, dict[str, Sampler]] = {
-        "position": {"sigma.target.xy": _TABLE},
-        "yaw": {"sigma.target.yaw": Uniform(low=-math.pi / 2, high=math.pi / 2)},
-        "size": {"alpha.target.scale": Uniform(low=0.55, high=2.00)},
-        "mass-friction": {
-            "alpha.target.mass_kg": Uniform(low=0.03, high=1.50),
-            "alpha.target.friction": Uniform(low=0.20, high=1.50),
-        },
-        "goal": {"sigma.receptacle.xy": _TABLE},
-        "asset": {"alpha.target.asset": Choice(values=TARGETS)},
-    }
-    return wide[axis]
+    salt = family(family_name).salt
+    return {axis: frozenset(ranked(family_name, axis, salt)) for axis in AXES}
 
 
 @dataclass(frozen=True)
 class Splits:
-    """Held-out cells of every axis, the guard over them, and the reference programs."""
+    """A family's held-out cells, the guard over them, and the reference programs."""
 
     family: str = "pick-place"
-    held: Mapping[Axis, frozenset[str]] = field(default_factory=held_out_cells)
+
+    @property
+    def held(self) -> Mapping[Axis, frozenset[str]]:
+        """The held-out cells of every axis."""
+        return held_out_cells(self.family)
 
     def cells(self, axis: Axis) -> Mapping[str, bool]:
         """Every cell of an axis, and whether it is held out."""
-        return {name: name in self.held[axis] for name in CELLS[axis]}
+        return {name: name in self.held[axis] for name in cells(axis, self.family)}
 
     def cell_name(self, axis: Axis, scene: Scene) -> str:
         """Name of the cell of `axis` in which `scene` lies."""
         return cell(axis, scene)
 
     def held_out(self, scene: Scene) -> tuple[Axis, ...]:
-        """Axes on which `scene` lies in a held-out cell; the asset axis looks at every role."""
-        axes = [axis for axis in AXES[:-1] if cell(axis, scene) in self.held[axis]]
-        if any(record.asset in self.held["asset"] for record in scene.alpha.objects.values()):
+        """Axes on which `scene` lies in a cell that its family holds out.
+
+        The asset axis looks at every role.
+        """
+        held = held_out_cells(scene.tau.family)
+        axes = [axis for axis in AXES[:-1] if cell(axis, scene) in held[axis]]
+        if any(record.asset in held["asset"] for record in scene.alpha.objects.values()):
             axes.append("asset")
         return tuple(axes)
 
@@ -149,32 +103,52 @@ class Splits:
                 "train only on scenes outside them (sample with the guard on)."
             )
 
-    def program(self, wide: Collection[Axis], name: str = "") -> GenerationProgram:
-        """The reference program with the `wide` axes wide and the others in the seed range."""
+    def program(
+        self, wide: Collection[Axis], name: str = "", *, task: str | None = None
+    ) -> GenerationProgram:
+        """The reference program with the `wide` axes wide and the others in the seed range.
+
+        Args:
+            wide: Axes that take the whole factor space.
+            name: The program's name; None derives one.
+            task: Only this task of the family; None draws any with equal chance.
+
+        Raises `UnknownName` for an axis or a task that does not exist.
+        """
+        item = family(self.family)
         for axis in wide:
             if axis not in AXES:
                 raise UnknownName("axis", axis, AXES)
+        tasks = tuple(item.tasks) if task is None else (task,)
+        table = joined(task_factors(self.family, one) for one in tasks)
         edits: dict[str, Sampler] = {}
+        if task is not None and len(item.tasks) > 1:
+            edits["tau.task"] = Fixed(value=task)
+        elif len(tasks) > 1:
+            edits["tau.task"] = Choice(values=tasks)
         for axis in AXES:
-            edits |= _wide(axis) if axis in wide else _SEED[axis]
+            ranges = item.wide if axis in wide else item.narrow
+            for path, sampler in ranges.get(axis, {}).items():
+                part = narrowed(sampler, table[path]) if path in table else None
+                if part is not None:
+                    edits[path] = part
+        roles = {role for one in tasks for role in item.tasks[one].seed.roles}
         chosen = ", ".join(axis for axis in AXES if axis in wide)
         return GenerationProgram(
             name=name or (f"wide: {chosen}" if wide else "seed range"),
             family=self.family,
             edits=tuple(Edit(path=path, sampler=sampler) for path, sampler in edits.items()),
-            constraints=(
-                MinSeparation(roles=("target", "receptacle"), distance_m=TARGET_TO_GOAL_M),
-            ),
+            constraints=tuple(c for c in item.separation if set(c.roles) <= roles),
             rationale=f"Reference distribution; wide axes: {chosen or 'none'}.",
         )
 
-    def seed_program(self) -> GenerationProgram:
+    def seed_program(self, task: str | None = None) -> GenerationProgram:
         """The narrow region that demonstrations come from."""
-        return self.program((), "seed range")
+        return self.program((), "seed range", task=task)
 
-    def wide_program(self) -> GenerationProgram:
+    def wide_program(self, task: str | None = None) -> GenerationProgram:
         """Every axis wide."""
-        return self.program(AXES, "wide")
+        return self.program(AXES, "wide", task=task)
 
 
 EvaluationName = Literal["in", "ood"]
@@ -185,6 +159,7 @@ COMBINED = "combined"
 class EvaluationSet:
     """Frozen evaluation scenes and the rule that made them."""
 
+    family: str
     name: EvaluationName
     digest: str
     """sha256 over everything else in the file."""
@@ -239,6 +214,7 @@ def parse_evaluation(text: str, source: str) -> EvaluationSet:
     except ValidationError as error:
         raise SceneError(f"{source} holds an invalid scene: {error.errors()[0]['msg']}.") from None
     return EvaluationSet(
+        family=data["family"],
         name=data["name"],
         digest=data["digest"],
         rule=data["rule"],
@@ -255,5 +231,10 @@ def evaluation_set(name: EvaluationName, family: str = "pick-place") -> Evaluati
         raise UnknownName("evaluation set", name, get_args(EvaluationName))
     path = Path(__file__).parent / "data" / file_name(name, family)
     if not path.is_file():
-        raise UnknownName("family with evaluation files", family, ("pick-place",))
+        raise UnknownName("family with evaluation files", family, _families_with_files())
     return parse_evaluation(path.read_text(encoding="utf-8"), file_name(name, family))
+
+
+def _families_with_files() -> tuple[str, ...]:
+    folder = Path(__file__).parent / "data"
+    return tuple(sorted(path.name.removesuffix(".in.json") for path in folder.glob("*.in.json")))

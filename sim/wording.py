@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 
 from coda.sim.assets import ASSETS
-from coda.sim.roles import Role
+from coda.sim.families import task_of
+from coda.sim.roles import PLACED_ROLES, Role
 from coda.sim.scene import ObjectAttributes, Scene
 
-WORDINGS: tuple[str, ...] = (
-    "pick up the {target} and place it on the {receptacle}",
-    "put the {target} on the {receptacle}",
-    "move the {target} onto the {receptacle}",
-    "take the {target} and set it down on the {receptacle}",
-)
-"""Ways to say the task; the first is the default."""
+_SLOT = re.compile(r"\{([a-z0-9-]+)\}")
 
 COLOURS: Mapping[str, tuple[float, float, float]] = MappingProxyType(
     {
@@ -56,48 +52,73 @@ def phrase(record: ObjectAttributes) -> str:
     return f"{colour_name(record.rgba)} {ASSETS[record.asset].noun}"
 
 
-def instruction(target: ObjectAttributes, receptacle: ObjectAttributes, wording: int = 0) -> str:
-    """The instruction for a pair of objects in one of `WORDINGS`."""
-    return WORDINGS[wording].format(target=phrase(target), receptacle=phrase(receptacle))
+def say(wording: str, objects: Mapping[Role, ObjectAttributes]) -> str:
+    """A wording with its roles' names filled in. Raises `KeyError` for a role that is not there."""
+    return _SLOT.sub(lambda slot: phrase(objects[_role(slot[1])]), wording)
 
 
-def wording_of(text: str) -> int:
-    """Index of the wording that made `text`; 0 if none did."""
-    for index, wording in enumerate(WORDINGS):
-        pattern = re.escape(wording).replace(r"\{target\}", ".+").replace(r"\{receptacle\}", ".+")
-        if re.fullmatch(pattern, text):
+def named_roles(wording: str) -> tuple[Role, ...]:
+    """Roles in the braces of a wording, in its order, each once."""
+    return tuple(dict.fromkeys(_role(name) for name in _SLOT.findall(wording)))
+
+
+def _role(name: str) -> Role:
+    return PLACED_ROLES[PLACED_ROLES.index(name)]
+
+
+def bound_roles(scene: Scene) -> tuple[Role, ...]:
+    """Roles that the instruction has to name: those of the task's wordings."""
+    return named_roles(task_of(scene).wordings[0])
+
+
+def wording_of(scene: Scene) -> int:
+    """Index of the task's wording that made the scene's instruction; 0 if none did."""
+    text = scene.tau.instruction
+    for index, wording in enumerate(task_of(scene).wordings):
+        if _pattern(wording).fullmatch(text):
             return index
     return 0
 
 
+@cache
+def _pattern(wording: str) -> re.Pattern[str]:
+    """What a wording can say: any colour and noun in its slots."""
+    nouns = "|".join(sorted({re.escape(asset.noun) for asset in ASSETS.values()}))
+    anything = f"(?:{'|'.join(COLOURS)}) (?:{nouns})"
+    return re.compile(anything.join(re.escape(part) for part in _SLOT.split(wording)[::2]))
+
+
 def reword(scene: Scene, wording: int | None = None) -> Scene:
     """`scene` with an instruction that names its objects, in its own wording unless given."""
-    index = wording_of(scene.tau.instruction) if wording is None else wording
-    objects = scene.alpha.objects
-    text = instruction(objects["target"], objects["receptacle"], index)
+    index = wording_of(scene) if wording is None else wording
+    text = say(task_of(scene).wordings[index], scene.alpha.objects)
     return scene.model_copy(update={"tau": scene.tau.model_copy(update={"instruction": text})})
 
 
-def goal_roles(scene: Scene) -> tuple[Role, ...]:
-    """The goal's subject and, where it has one, its reference."""
-    goal = scene.tau.goal
-    return (goal.subject,) if goal.reference is None else (goal.subject, goal.reference)
+def says(text: str, words: str) -> bool:
+    """Whether a text holds words, as whole words and in any case."""
+    return re.search(rf"\b{re.escape(words)}\b", text, re.IGNORECASE) is not None
 
 
 def unnamed_roles(scene: Scene) -> tuple[Role, ...]:
-    """Bound roles (target, receptacle) whose colour and noun the instruction does not say."""
-    bound = goal_roles(scene)
-    text = scene.tau.instruction.lower()
-
-    def said(role: Role) -> bool:
-        return re.search(rf"\b{re.escape(phrase(scene.alpha.objects[role]))}\b", text) is not None
-
-    return tuple(role for role in bound if not said(role))
+    """Bound roles whose colour and noun the instruction does not say."""
+    text, objects = scene.tau.instruction, scene.alpha.objects
+    return tuple(r for r in bound_roles(scene) if not says(text, phrase(objects[r])))
 
 
 def ambiguous_roles(scene: Scene) -> tuple[Role, ...]:
-    """Other roles that are called the same as a bound object."""
-    bound = goal_roles(scene)
-    taken = {phrase(scene.alpha.objects[role]) for role in bound}
-    others = [role for role in scene.roles if role not in bound]
-    return tuple(role for role in others if phrase(scene.alpha.objects[role]) in taken)
+    """Roles that a bound role's name fits too; of two bound roles called the same, the later."""
+    names = {role: phrase(scene.alpha.objects[role]) for role in scene.roles}
+    bound = [role for role in scene.roles if role in bound_roles(scene)]
+    found = [
+        other
+        for i, role in enumerate(bound)
+        for other in names
+        if other not in bound[: i + 1] and says(names[other], names[role])
+    ]
+    found += [
+        later
+        for i, later in enumerate(bound)
+        if any(says(names[earlier], names[later]) for earlier in bound[:i])
+    ]
+    return tuple(dict.fromkeys(found))

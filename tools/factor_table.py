@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coda.sim.factors import FACTORS
+from coda.sim.factors import factors
 from coda.sim.program import Choice, Sampler
 from coda.sim.roles import AXES
 from coda.sim.splits import Splits
@@ -13,21 +13,24 @@ from coda.sim.splits import Splits
 def factor_table(splits: Splits) -> list[dict[str, Any]]:
     """Rows ``{path, axis, allowed, seed, wide}`` in program order; samplers as JSON or None.
 
-    Assets that are held out for evaluation are left out of the widest range: no training scene
-    may use them.
+    The task comes first, as in every program; it has no widest range, since the seed range draws
+    all of a family's tasks already. Assets that are held out for evaluation are left out of the
+    widest range: no training scene may use them.
     """
     seed = {edit.path: edit.sampler for edit in splits.seed_program().edits}
     wide = {edit.path: edit.sampler for edit in splits.wide_program().edits}
+    table, task = factors(splits.family), "tau.task"
+    wide.pop(task, None)
     paths = dict.fromkeys((*wide, *seed))
     return [
         {
             "path": path,
-            "axis": FACTORS[path].axis,
-            "allowed": FACTORS[path].limit(),
+            "axis": table[path].axis,
+            "allowed": table[path].limit(),
             "seed": _json(seed.get(path)),
             "wide": _json(_trainable(path, wide.get(path), splits)),
         }
-        for path in sorted(paths, key=lambda p: AXES.index(FACTORS[p].axis))
+        for path in sorted(paths, key=lambda p: (p != task, AXES.index(table[p].axis)))
     ]
 
 

@@ -57,8 +57,8 @@ class Timeline:
 
 
 def short(term: PredicateTerm) -> str:
-    """A term in few letters: ``on(target, receptacle)`` is ``on receptacle``, the target is clear."""
-    words = [] if term.subject == "target" else [term.subject]
+    """A term in few letters: ``on(target, receptacle)`` is ``on receptacle``."""
+    words: list[str] = [] if term.subject == "target" else [term.subject]
     words += [f"not {term.name}" if term.negate else term.name]
     words += [term.reference] if term.reference else []
     return " ".join(words)

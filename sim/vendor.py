@@ -6,9 +6,13 @@ import importlib
 import logging
 import os
 import sys
+import threading
 
 _NEUTRAL_GL = "glx"
 """The one value under which robosuite binds neither EGL nor OSMesa when it is imported."""
+
+_IMPORTING = threading.Lock()
+"""robosuite's modules import each other in circles: two threads at it at once block each other."""
 
 
 def import_robosuite() -> None:
@@ -18,8 +22,12 @@ def import_robosuite() -> None:
     have only OSMesa, or none of both.
     """
     logging.getLogger("robosuite_logs").setLevel(logging.ERROR)
-    if "robosuite" in sys.modules:
-        return
+    with _IMPORTING:
+        if "robosuite" not in sys.modules:
+            _import()
+
+
+def _import() -> None:
     asked = os.environ.get("MUJOCO_GL")
     if sys.platform.startswith("linux"):
         os.environ["MUJOCO_GL"] = _NEUTRAL_GL

@@ -22,6 +22,8 @@ ARC_LEAD_M = 0.05
 """The same for a handle on an arc: the gripper takes the chord [m]."""
 TURN_LEAD_RAD = 0.6
 """Furthest that the goal runs ahead of a joint that turns [rad]."""
+SLIP_M = 0.014
+"""Furthest that the handle may have slipped from the middle of the pads; then it grips anew [m]."""
 BEYOND = 0.03
 """Share of the travel that it aims past the goal: the joint's stop takes the rest."""
 AT_GOAL = {True: 0.06, False: 0.03}
@@ -59,43 +61,53 @@ def _turning(frame: SimFrame) -> Array:
     return np.where(frame.joint_kind == HINGE, frame.joint_axis[:, 2], 0.0)
 
 
-def grasp_turn(frame: SimFrame, holding: Bool) -> Array:
-    """Signed turn (B,) [rad] that brings the gripper onto the handle.
+def grasp_yaw(frame: SimFrame, holding: Bool) -> Array:
+    """Yaw (B,) [rad] of the gripper that takes the handle.
 
     Of the ways to take it, the nearest while holding; before, the one whose whole way from here to
     the goal keeps the wrist closest to its middle.
     """
-    gripper = np.arctan2(frame.ee_rot[:, 1, 0], frame.ee_rot[:, 0, 0])
+    gripper = _yaw(frame.ee_rot)
     ahead = 0.5 * _left(frame) * _turning(frame)
     half = frame.grip_half[:, _HANDLE]
     narrow = np.minimum(half[:, 0], half[:, 1])
     fitting = np.maximum(np.minimum(MAX_GRASP_HALF_M, 1.25 * narrow), narrow)
     best = np.full(frame.batch, np.inf)
-    turn = np.zeros(frame.batch)
+    yaw = np.zeros(frame.batch)
     for axis in (0, 1):
         side = frame.rot[:, _HANDLE, :2, axis]
         angle = np.arctan2(side[:, 1], side[:, 0])
         for half_turns in (-1.5, -0.5, 0.5, 1.5):  # the fingers open along the gripper's y
             wanted = angle + half_turns * np.pi
-            cost = np.where(holding, np.abs(wanted - gripper), np.abs(wanted + ahead))
+            cost = np.where(holding, np.abs(_wrapped(wanted - gripper)), np.abs(wanted + ahead))
             better = (half[:, axis] <= fitting) & (cost < best)
             best = np.where(better, cost, best)
-            turn = np.where(better, wanted - gripper, turn)
-    return np.where(holding, np.mod(turn + np.pi / 2, np.pi) - np.pi / 2, turn)
+            yaw = np.where(better, wanted, yaw)
+    return yaw
+
+
+def _yaw(rot: Array) -> Array:
+    return np.arctan2(rot[:, 1, 0], rot[:, 0, 0])
+
+
+def _wrapped(angle: Array) -> Array:
+    return np.asarray(np.mod(angle + np.pi, 2 * np.pi) - np.pi)
 
 
 def _approach(frame: SimFrame) -> Motion:
     """Open over the handle, go down, close and wait."""
     grip = grasp_point(frame, "handle")
-    turn = grasp_turn(frame, np.zeros(frame.batch, dtype=np.bool_))
+    yaw = grasp_yaw(frame, np.zeros(frame.batch, dtype=np.bool_))
+    turned = np.abs(_wrapped(yaw - _yaw(frame.ee_rot))) < 0.10
     beside = np.linalg.norm(frame.ee_pos[:, :2] - grip[:, :2], axis=1)
-    over = (beside < 0.010) & (np.abs(turn) < 0.10)
+    over = (beside < 0.010) & turned
     at_grasp = over & (frame.ee_pos[:, 2] < grip[:, 2] + 0.008)
     hover = grip + np.array([0.0, 0.0, HOVER_M])
     low = (frame.ee_pos[:, 2] < grip[:, 2] + HOVER_M - 0.02) & ~over
     rise = frame.command_pos.copy()
     rise[:, 2] = hover[:, 2]
     goal = np.where(over[:, None], grip, np.where(low[:, None], rise, hover))
+    turn = yaw - _yaw(frame.command_rot)  # the real gripper may still be on its way
     return Motion(goal, np.where(low, 0.0, turn), np.where(at_grasp, CLOSED, OPEN))
 
 
@@ -110,13 +122,14 @@ def lead(frame: SimFrame) -> Motion:
     grip = grasp_point(frame, "handle")
     slipped = frame.ee_pos - grip  # pull on where the pads are, not where the handle should be
     goal = grip + 0.5 * slipped + moved_by(frame, delta) - frame.pos[:, _HANDLE]
-    turn = grasp_turn(frame, np.ones(frame.batch, dtype=np.bool_)) + delta * _turning(frame)
-    return Motion(goal, turn, np.full(frame.batch, CLOSED))
+    yaw = grasp_yaw(frame, np.ones(frame.batch, dtype=np.bool_)) + delta * _turning(frame)
+    return Motion(goal, _wrapped(yaw - _yaw(frame.command_rot)), np.full(frame.batch, CLOSED))
 
 
 def operate(frame: SimFrame) -> Motion:
     """Bring the fixture to the task's opening, let go and leave upwards."""
-    holding = held(frame, "handle")
+    slipped = np.linalg.norm(frame.ee_pos - grasp_point(frame, "handle"), axis=1)
+    holding = held(frame, "handle") & (slipped < SLIP_M)
     motion = choose(holding, lead(frame), _approach(frame))
     clear = frame.gripper_width_m > grasp_width(frame, "handle") + 0.03
     away = frame.command_pos + np.array([0.0, 0.0, LEAVE_M])

@@ -12,6 +12,8 @@ import argparse
 import gc
 import logging
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,6 +31,10 @@ from coda.sim.planner import ScriptedPlanner
 from coda.sim.scene import Scene
 
 SUBSTEPS = substeps(20.0, PHYSICS_DT_S)
+BUILT = 500
+"""Scenes built and dropped one after another, to see whether they leave anything behind."""
+LIVE = 256
+"""Scenes kept alive, each in a batch of its own, to measure what one needs."""
 
 
 class Recording(RolloutPhysics):
@@ -167,12 +173,14 @@ def memory(scenes: Sequence[Scene], resets: int) -> None:
     for scene in variants(64):
         built.append(timed(lambda s=scene: compile_scene(s)))  # type: ignore[misc]
     print(f"building a variant of a known topology: median {1e3 * np.median(built[8:]):.1f} ms")
+    many = variants(LIVE)
+    warm = [endless([scene], 1) for scene in many[:16]]
     gc.collect()
     before = process.memory_info().rss
-    live = [endless([scene], 1) for scene in variants(128)]
+    live = [endless([scene], 1) for scene in many]
     gc.collect()
     grown = process.memory_info().rss - before
-    print(f"memory per live scene: {grown / len(live) / 2**20:.2f} MiB")
+    print(f"memory per live scene: {grown / len(live) / 2**20:.2f} MiB ({len(warm)} to warm up)")
     sim = endless(scenes[:8], 1)
     for _ in range(20):
         sim.reset(settle_steps=1)
@@ -181,6 +189,12 @@ def memory(scenes: Sequence[Scene], resets: int) -> None:
         sim.reset(settle_steps=1)
     grown = process.memory_info().rss - before
     print(f"growth over {resets} resets: {grown / 2**20:.2f} MiB")
+    before = process.memory_info().rss
+    for scene in variants(BUILT):
+        endless([scene], 1)
+    gc.collect()
+    grown = process.memory_info().rss - before
+    print(f"growth over {BUILT} scenes built and dropped: {grown / 2**20:.2f} MiB")
 
 
 def main() -> None:
@@ -197,8 +211,11 @@ def main() -> None:
         speed(scenes, args.chunks, cores)
     if args.part in ("all", "growth"):
         growth(scenes, max(2, args.chunks // 3), cores)
-    if args.part in ("all", "memory"):
+    if args.part == "memory":
         memory(scenes, args.resets)
+    if args.part == "all":  # in a process of its own, whose memory nothing else has touched
+        command = [sys.executable, "-m", "coda.bench.engine", "--part", "memory"]
+        subprocess.run([*command, "--resets", str(args.resets)], check=True)
 
 
 if __name__ == "__main__":

@@ -22,18 +22,20 @@ BLOCK_HALF_M: Vec3 = (0.045, 0.045, 0.023)
 """Half extents of a block with a hole [m]."""
 FLOOR_M = 0.008
 """Thickness of a hole's floor [m]."""
-POST_HALF_M = 0.011
+POST_HALF_M = 0.0095
 """Half width, or radius, of a post [m]."""
 FOOT_HALF_M: Vec3 = (0.032, 0.032, 0.006)
 """Half extents of a post's foot [m]."""
 POST_TIP_M = 0.041
 """Half of a post's whole height, foot included [m]."""
-RING_HALF_M = 0.010
+RING_HALF_M = 0.007
 """Half thickness of a nut's ring [m]."""
-NUT_REACH_M = 0.080
+NUT_REACH_M = 0.083
 """From the centre of a nut's hole to the end of its handle [m]."""
-HANDLE_HALF_M: Vec3 = (0.018, 0.009, 0.013)
+HANDLE_HALF_M: Vec3 = (0.016, 0.009, 0.018)
 """Half extents of what the gripper takes of a nut's handle [m]."""
+CAP_HALF_M: Vec3 = (0.010, 0.025, 0.018)
+"""Half extents of the cross piece at the handle's end: it brings the balance near the grip [m]."""
 _EIGHTH = math.pi / 4
 
 
@@ -108,7 +110,7 @@ def _post(name: str, noun: str, *, turned: bool) -> Asset:
         fixed=True,
         parts=(foot, upright),
         seat_m=2 * FOOT_HALF_M[2] - POST_TIP_M,
-        seat_half_m=(0.014, 0.014),
+        seat_half_m=(0.013, 0.013),
         mouth_m=POST_TIP_M,
     )
 
@@ -118,13 +120,15 @@ def _nut(
 ) -> Asset:
     half_x, half_z = NUT_REACH_M, HANDLE_HALF_M[2]
     ring = (_octagon if turned else _square)(inner, outer, RING_HALF_M, RING_HALF_M - half_z, 1.0)
-    length = 0.5 * (half_x - outer) + 0.002
+    cap = half_x - 2 * CAP_HALF_M[0]
+    length = 0.5 * (cap - outer) + 0.001
     handle = Part(
         shape="box",
         half_m=(length, HANDLE_HALF_M[1], half_z),
-        pos_m=(half_x - length, 0.0, 0.0),
-        tone=0.55,
+        pos_m=(cap - length, 0.0, 0.0),
+        tone=0.6,
     )
+    end = Part(shape="box", half_m=CAP_HALF_M, pos_m=(half_x - CAP_HALF_M[0], 0.0, 0.0), tone=0.4)
     return Asset(
         name=name,
         noun=noun,
@@ -132,8 +136,8 @@ def _nut(
         half_size_m=(half_x, outer, half_z),
         mass_kg=mass_kg,
         graspable=True,
-        parts=(*ring, handle),
-        grip_m=(half_x - HANDLE_HALF_M[0] - 0.002, 0.0, 0.0),
+        parts=(*ring, handle, end),
+        grip_m=(cap - HANDLE_HALF_M[0] - 0.001, 0.0, 0.0),
         grip_half_m=HANDLE_HALF_M,
     )
 
@@ -185,9 +189,9 @@ HOLES: tuple[Asset, ...] = (
 """A block with a hole from above: its square hole takes every peg, the round one round pegs."""
 
 NUTS: tuple[Asset, ...] = (
-    _nut("nut-square", "square nut", 0.07, inner=0.019, outer=0.034),
-    _nut("nut-round", "round nut", 0.06, inner=0.019, outer=0.034, turned=True),
-    _nut("nut-large", "large nut", 0.09, inner=0.022, outer=0.038),
+    _nut("nut-square", "square nut", 0.07, inner=0.0155, outer=0.027),
+    _nut("nut-round", "round nut", 0.06, inner=0.020, outer=0.031, turned=True),
+    _nut("nut-large", "large nut", 0.09, inner=0.018, outer=0.030),
 )
 """Rings with a handle; the model is robosuite's nut assembly."""
 

@@ -196,7 +196,7 @@ _TURN = Uniform(low=-math.pi / 2, high=math.pi / 2)
 WIDE: Ranges = {
     "position": {"sigma.target.xy": _TABLE},
     "yaw": {"sigma.target.yaw": _TURN},
-    "size": {"alpha.target.scale": Uniform(low=0.75, high=1.15)},
+    "size": {"alpha.target.scale": Uniform(low=0.80, high=1.15)},
     "mass-friction": {
         "alpha.target.mass_kg": Uniform(low=0.03, high=0.80),
         "alpha.target.friction": Uniform(low=0.30, high=1.50),

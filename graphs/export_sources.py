@@ -93,7 +93,7 @@ class PlannerSource:
         """`count` episodes, or fewer where not enough draws give one."""
         kept, index, last = 0, 0, DRAWS * count
         while kept < count and index < last:
-            some = range(index, min(index + BATCH, last))
+            some = range(index, min(index + min(BATCH, count - kept), last))
             index = some.stop
             for item in self._batch(some):
                 if kept < count and _wanted(item[0], self._failures, self.tally):

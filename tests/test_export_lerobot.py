@@ -283,7 +283,7 @@ def test_lerobot_reads_what_a_kill_before_the_last_rename_leaves(
     exporter = LeRobotExporter(root, size=SIZE, cameras=CAMERAS)
     with pytest.raises(KeyboardInterrupt):
         write_all(exporter, beginnings()[:3], flush_every_s=0.0)
-    assert tables(root, "meta/episodes/*/*.parquet").num_rows == 2
+    assert tables(root, "meta/episodes/*/*.parquet").num_rows == 3
     one = beginnings()[0]
     first = json.loads((root / "meta" / "info.json").read_text())
     assert (first["total_episodes"], first["total_frames"]) == (1, one.steps)

@@ -16,7 +16,7 @@ from coda.memory.rundb import RunDb
 from coda.sim.engine import BatchSim
 from coda.sim.errors import UnknownName
 from coda.sim.export_common import ExportError, Origin
-from coda.sim.families import family, step_limit
+from coda.sim.families import family
 from coda.sim.gate import Gate
 from coda.sim.planner import ScriptedPlanner
 from coda.sim.rollout import EpisodeData, Outcome, run_episodes
@@ -105,7 +105,7 @@ class PlannerSource:
         if not scenes:
             return []
         sim = BatchSim(list(scenes.values()), threads=self._threads)
-        episodes = run_episodes(sim, ScriptedPlanner(), max_steps=step_limit(scenes.values()))
+        episodes = run_episodes(sim, ScriptedPlanner())
         sim.close()
         return [
             (

@@ -17,7 +17,7 @@ from coda.graphs.scene_factors import factor_lines
 from coda.graphs.stage_names import stage_names
 from coda.sim.engine import CONTROL_HZ, BatchSim
 from coda.sim.errors import CodaError, SimulationError, UnknownName
-from coda.sim.families import FAMILIES, step_limit
+from coda.sim.families import FAMILIES
 from coda.sim.film import FILM_SUFFIXES, film_rollout
 from coda.sim.gate import Gate
 from coda.sim.gl import ensure_gl, has_screen
@@ -122,7 +122,7 @@ def film_command(text: str, output: Path, *, camera: str, seed: int, force: bool
     cameras = _cameras(camera)
     name, scene = read_source(text).valid_scenes(seed=seed)[0]
     ensure_gl()
-    episode = run_scenes([scene], ScriptedPlanner(), max_steps=step_limit([scene]))[0]
+    episode = run_scenes([scene], ScriptedPlanner())[0]
     film = film_rollout(
         scene,
         episode.actions,

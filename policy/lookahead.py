@@ -20,8 +20,8 @@ from coda.policy.candidates import ServoCandidates
 from coda.policy.observation import observe
 from coda.policy.potential import Potential
 from coda.sim.engine import CHUNK, BatchSim, ChunkResult, Snapshot
+from coda.sim.families import step_limits
 from coda.sim.frame import Array, SimFrame
-from coda.sim.rollout import MAX_STEPS
 from coda.sim.scene import Scene
 
 
@@ -49,7 +49,8 @@ class LookaheadConfig:
     searches then begin in the states where the policy fails, in place of the scene's start."""
     stall_chunks: int = 4
     """Chunks without a new best potential after which an episode is given up."""
-    max_steps: int = MAX_STEPS
+    max_steps: int | None = None
+    """Step limit beside the tasks' own."""
     noise_m: float = 0.015
 
 
@@ -141,7 +142,9 @@ class _Search:
         labels: list[Label] = []
         simulated = 0
         prefix = self._rng.integers(0, config.prefix_chunks + 1, sim.batch)
-        for step in range(config.max_steps // CHUNK):
+        limit = step_limits(sim.scenes, config.max_steps) // CHUNK
+        for step in range(int(limit.max())):
+            active &= step < limit
             snapshot = sim.snapshot()
             candidates = self._candidates(frame, value.stage)
             outcome, score = self._simulate(snapshot, candidates, active)

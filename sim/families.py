@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
 
 from coda.sim.errors import UnknownName
 from coda.sim.family import Family, TaskSpec
@@ -13,7 +16,7 @@ from coda.sim.family_put_inside import PUT_INSIDE
 from coda.sim.family_stack_insert import STACK_INSERT
 from coda.sim.scene import Scene
 
-__all__ = ["FAMILIES", "Family", "TaskSpec", "family", "step_limit", "task_of"]
+__all__ = ["FAMILIES", "Family", "TaskSpec", "family", "step_limits", "task_of"]
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {item.name: item for item in (PICK_PLACE, ARTICULATED_FAMILY, PUT_INSIDE, STACK_INSERT)}
@@ -37,6 +40,7 @@ def task_of(scene: Scene) -> TaskSpec:
         raise UnknownName(f"{scene.tau.family} task", scene.tau.task, tasks) from None
 
 
-def step_limit(scenes: Iterable[Scene]) -> int:
-    """Episode limit that gives every scene's task its time [control steps]."""
-    return max(task_of(scene).max_steps for scene in scenes)
+def step_limits(scenes: Sequence[Scene], most: int | None = None) -> npt.NDArray[np.int64]:
+    """Episode limit of every scene [control steps]: its task's own, at most `most`; (B,)."""
+    limits = np.array([task_of(scene).max_steps for scene in scenes], dtype=np.int64)
+    return limits if most is None else np.minimum(limits, most)

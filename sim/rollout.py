@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coda.sim.engine import CHUNK, BatchSim
-from coda.sim.families import step_limit
+from coda.sim.families import step_limits
 from coda.sim.frame import Array, SimFrame
 from coda.sim.predicates import Bool
 from coda.sim.scene import Scene
@@ -66,7 +66,7 @@ def run_episodes(
     Args:
         sim: B scenes.
         actor: The policy.
-        max_steps: Step limit; whole chunks, so a multiple of H. None: the longest of the tasks'.
+        max_steps: Step limit beside the tasks' own; whole chunks, so a multiple of H.
         keep_fine: Keep the state after every control step, for timelines and films.
         reset: Reset first; False continues from the present states.
     """
@@ -77,8 +77,9 @@ def run_episodes(
     actions: list[list[Array]] = [[] for _ in range(sim.batch)]
     lengths: list[list[int]] = [[] for _ in range(sim.batch)]
     fine: list[list[Array]] = [[] for _ in range(sim.batch)]
-    limit = step_limit(sim.scenes) if max_steps is None else max_steps
-    for _ in range(limit // CHUNK):
+    limit = step_limits(sim.scenes, max_steps)
+    for done in range(0, int(limit.max()), CHUNK):
+        active &= done < limit
         chunk = actor(frame, active)
         result = sim.step_chunk(chunk, active, keep=keep_fine)
         packed = result.frame.pack()
@@ -94,7 +95,7 @@ def run_episodes(
                 outcome[b] = Outcome.CRASHED
         active &= ~(result.success | result.crashed)
         frame = result.frame
-        if not active.any():
+        if not (active & (done + CHUNK < limit)).any():
             break
     return [
         EpisodeData(

@@ -10,7 +10,7 @@ import numpy as np
 
 from coda.sim.errors import SceneError, UnknownName
 from coda.sim.families import family
-from coda.sim.program import Edit, Fixed, GenerationProgram
+from coda.sim.program import GenerationProgram
 from coda.sim.sampling import sample_scene
 from coda.sim.scene import Scene
 from coda.sim.splits import Splits, evaluation_set
@@ -43,7 +43,7 @@ class SceneSource:
         family_name: Task family; every scene is of this family.
         scenes: ``seed`` (drawn from the family's seed range), ``in`` or ``ood`` (the frozen
             evaluation scenes), a generation program, a list of scenes, or one scene.
-        task: Play this task of the family only; all of them where None.
+        task: Play this task of the family only; all of them where None. A program fixes its own.
         guard: Scenes drawn from a program lie in no cell that is held out for evaluation.
 
     Raises:
@@ -63,14 +63,18 @@ class SceneSource:
         if task is not None and task not in chosen.tasks:
             raise UnknownName(f"{chosen.name} task", task, chosen.tasks)
         self.family, self._task = chosen.name, task
-        self._one_task = len(chosen.tasks) == 1
         self._guard = Splits(family=self.family) if guard else None
         self._program: GenerationProgram | None = None
         self.scenes: tuple[Scene, ...] = ()
         """The list that scenes are taken from; empty where a program draws them."""
         if isinstance(scenes, GenerationProgram):
             self._of_family("the program", scenes.family)
-            self._program = self._of_task(scenes)
+            if task is not None:
+                raise SceneError(
+                    f"task = {task!r} does not go with a generation program; "
+                    "let the program fix tau.task."
+                )
+            self._program = scenes
         elif isinstance(scenes, Scene):
             self.scenes = (scenes,)
         elif isinstance(scenes, str):
@@ -85,7 +89,7 @@ class SceneSource:
 
     def _named(self, name: str) -> None:
         if name == "seed":
-            self._program = self._of_task(Splits(family=self.family).seed_program())
+            self._program = Splits(family=self.family).seed_program(self._task)
         elif name in ("in", "ood"):
             frozen = evaluation_set("in" if name == "in" else "ood", self.family).scenes
             self.scenes = tuple(s for s in frozen if self._task in (None, s.tau.task))
@@ -98,14 +102,6 @@ class SceneSource:
                 f"{what} is of family {name!r}; this environment plays {self.family!r}. "
                 f"Make the environment of {name!r}."
             )
-
-    def _of_task(self, program: GenerationProgram) -> GenerationProgram:
-        """`program` with its task fixed, where one is wanted and there is a choice."""
-        if self._task is None or self._one_task:
-            return program
-        first = Edit(path="tau.task", sampler=Fixed(value=self._task))
-        rest = tuple(edit for edit in program.edits if edit.path != "tau.task")
-        return program.model_copy(update={"edits": (first, *rest)})
 
     def _check(self, what: str, scene: Any) -> Scene:
         if not isinstance(scene, Scene):

@@ -285,6 +285,11 @@ def _other_task(scene: Scene) -> Scene:
             SceneError,
             r"scenes\[0\] is of task 'juggle'; this environment plays 'place' only",
         ),
+        (
+            {"task": "place", "scenes": Splits().seed_program()},
+            SceneError,
+            "task = 'place' does not go with a generation program; let the program fix tau.task",
+        ),
         ({"obs_type": "pixel"}, UnknownName, "no obs_type named 'pixel'. Did you mean 'pixels'"),
         ({"scenes": []}, SceneError, "scenes is an empty list; give at least one scene"),
         ({"scenes": [3]}, SceneError, r"scenes\[0\] = 3; give a coda.sim.scene.Scene"),

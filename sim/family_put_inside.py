@@ -23,8 +23,11 @@ from coda.sim.terms import PredicateTerm
 
 RED = (0.80, 0.12, 0.10, 1.0)
 BLUE = (0.15, 0.30, 0.85, 1.0)
+GREEN = (0.15, 0.60, 0.25, 1.0)
 YELLOW = (0.90, 0.80, 0.15, 1.0)
-WORKSPACE_X, WORKSPACE_Y = (0.34, 0.62), (-0.26, 0.26)
+WORKSPACE_X, WORKSPACE_Y = (0.34, 0.64), (-0.26, 0.26)
+GOAL_X = (0.44, 0.64)
+"""Where containers stand: a drawer needs its travel between itself and the robot [m]."""
 TARGETS = (
     "soap",
     "cube",
@@ -41,6 +44,11 @@ TARGETS = (
 CROWD: dict[Role, tuple[str, ...]] = dict.fromkeys(DISTRACTORS, TARGETS)
 BINS = ("bin", "deep-bin", "crate", "organizer")
 BASKETS = ("basket", "tub", "pot")
+DRAWERS = ("cabinet", "cabinet-wide")
+OPEN_ENOUGH, SHUT = (0.85, 1.0), (0.0, 0.3)
+"""Initial openings of a drawer that is ready, and of one that has to be opened first."""
+TARGET_XY, GOAL_XY = (0.48, -0.12), (0.56, 0.14)
+"""Centre of the seed range of target and container [m]."""
 TARGET_TO_GOAL_M = 0.20
 """Least distance of target and container centres: room for the open hand beside a wall [m]."""
 SEED_YAW_SPREAD = 0.02
@@ -61,46 +69,68 @@ WORDINGS = (
     "place the {target} inside the {receptacle}",
     "drop the {target} into the {receptacle}",
 )
-
-
-def _seed(task: str, container: str, rgba: tuple[float, float, float, float]) -> Scene:
-    """Seed scene of a task: a soap bar to the right, the container to the left."""
-    noun = ASSETS[container].noun
-    colour = {BLUE: "blue", YELLOW: "yellow"}[rgba]
-    return Scene(
-        tau=Task(
-            family="put-inside",
-            task=task,
-            instruction=f"pick up the red soap bar and put it in the {colour} {noun}",
-            goal=Goal(relation="inside"),
-        ),
-        sigma=Spatial(
-            poses={"target": Pose(xy=(0.48, -0.12)), "receptacle": Pose(xy=(0.48, 0.14))}
-        ),
-        alpha=Attributes(
-            objects={
-                "target": ObjectAttributes(asset="soap", mass_kg=ASSETS["soap"].mass_kg, rgba=RED),
-                "receptacle": ObjectAttributes(
-                    asset=container, mass_kg=ASSETS[container].mass_kg, rgba=rgba
-                ),
-            }
-        ),
-        nu=PUT_IN,
-    )
+OPENING_WORDINGS = (
+    "open the {receptacle} and put the {target} in it",
+    "pull the {receptacle} open, then place the {target} inside it",
+    "put the {target} in the closed {receptacle}",
+    "the {receptacle} is closed: open it and drop the {target} in",
+)
 
 
 def _task(
-    name: str, title: str, seed: Scene, containers: tuple[str, ...], max_steps: int
+    name: str,
+    title: str,
+    containers: tuple[str, ...],
+    colour: tuple[str, tuple[float, float, float, float]],
+    *,
+    wordings: tuple[str, ...] = WORDINGS,
+    opening: tuple[float, float] | None = None,
+    start: float = 0.0,
+    max_steps: int = 128,
 ) -> TaskSpec:
+    """A task whose seed scene has a soap bar to the right and the first container to the left."""
+    colour_name, rgba = colour
+    container = ASSETS[containers[0]]
+    objects = {
+        "target": ObjectAttributes(asset="soap", mass_kg=ASSETS["soap"].mass_kg, rgba=RED),
+        "receptacle": ObjectAttributes(asset=container.name, mass_kg=container.mass_kg, rgba=rgba),
+    }
+    text = wordings[0].format(target="red soap bar", receptacle=f"{colour_name} {container.noun}")
+    seed = Scene(
+        tau=Task(
+            family="put-inside",
+            task=name,
+            instruction=text,
+            goal=Goal(relation="inside"),
+            opening=start,
+        ),
+        sigma=Spatial(poses={"target": Pose(xy=TARGET_XY), "receptacle": Pose(xy=GOAL_XY)}),
+        alpha=Attributes.model_validate({"objects": objects}),
+        nu=PUT_IN,
+    )
     return TaskSpec(
         name=name,
         title=title,
         seed=seed,
-        wordings=WORDINGS,
+        wordings=wordings,
         assets=MappingProxyType({"target": TARGETS, "receptacle": containers, **CROWD}),
         max_steps=max_steps,
+        opening=opening,
     )
 
+
+_TASKS = (
+    _task("bin", "Put an object into a bin", BINS, ("blue", BLUE)),
+    _task("basket", "Put an object into a basket", BASKETS, ("yellow", YELLOW)),
+    _task(
+        "drawer", "Put an object into an open drawer", DRAWERS, ("green", GREEN),
+        opening=OPEN_ENOUGH, start=1.0,
+    ),
+    _task(
+        "closed-drawer", "Open a drawer and put an object into it", DRAWERS, ("green", GREEN),
+        wordings=OPENING_WORDINGS, opening=SHUT, start=0.0, max_steps=240,
+    ),
+)  # fmt: skip
 
 NARROW: Ranges = {
     "position": {"sigma.target.xy": Uniform(low=(0.46, -0.14), high=(0.50, -0.10))},
@@ -111,7 +141,7 @@ NARROW: Ranges = {
         "alpha.target.friction": Uniform(low=0.95, high=1.05),
     },
     "distractors": {"tau.distractors": Fixed(value=0)},
-    "goal": {"sigma.receptacle.xy": Uniform(low=(0.465, 0.125), high=(0.495, 0.155))},
+    "goal": {"sigma.receptacle.xy": Uniform(low=(0.545, 0.125), high=(0.575, 0.155))},
     "asset": {"alpha.target.asset": Fixed(value="soap")},
 }
 _TABLE = Uniform(
@@ -138,28 +168,20 @@ WIDE: Ranges = {
         "sigma.distractor-3.xy": _NEAR_TARGET,
         "sigma.distractor-3.yaw": _TURN,
     },
-    "goal": {"sigma.receptacle.xy": _TABLE},
+    "goal": {
+        "sigma.receptacle.xy": Uniform(
+            low=(GOAL_X[0], WORKSPACE_Y[0]), high=(GOAL_X[1], WORKSPACE_Y[1])
+        ),
+        "alpha.receptacle.asset": Choice(values=(*BINS, *BASKETS, *DRAWERS)),
+        "tau.opening": Uniform(low=0.0, high=1.0),
+    },
     "asset": {"alpha.target.asset": Choice(values=TARGETS)},
 }
 
 PUT_INSIDE = Family(
     name="put-inside",
     title="Put inside",
-    tasks=MappingProxyType(
-        {
-            task.name: task
-            for task in (
-                _task("bin", "Put an object into a bin", _seed("bin", "bin", BLUE), BINS, 128),
-                _task(
-                    "basket",
-                    "Put an object into a basket",
-                    _seed("basket", "basket", YELLOW),
-                    BASKETS,
-                    128,
-                ),
-            )
-        }
-    ),
+    tasks=MappingProxyType({task.name: task for task in _TASKS}),
     stages=("open", "reach", "descend", "grasp", "lift", "carry", "lower", "release", "rest"),
     narrow=NARROW,
     wide=WIDE,

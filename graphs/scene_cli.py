@@ -81,10 +81,12 @@ def sheet(
     """Draw one row a task: seed scene, three spatial perturbations, resized, replaced.
 
     Every scene shown has passed the validity gate; what was drawn again and why is printed.
+    The exit status is 1 if some variant could not be made.
     """
     from coda.graphs import scene_command
 
-    scene_command.sheet_command(tuple(families or ()), output, seed=seed, force=force)
+    chosen = tuple(families or ())
+    raise typer.Exit(scene_command.sheet_command(chosen, output, seed=seed, force=force))
 
 
 @scene_app.command(short_help="Film the planner in a scene.")

@@ -96,8 +96,8 @@ def check_command(text: str, *, seed: int, count: int | None, threads: int) -> i
     return int(bool(rejected))
 
 
-def sheet_command(families: Sequence[str], output: Path, *, seed: int, force: bool) -> None:
-    """Draw the variants of tasks to `output`, and print which scenes it shows."""
+def sheet_command(families: Sequence[str], output: Path, *, seed: int, force: bool) -> int:
+    """Draw the variants of tasks and print which scenes are shown; 1 if any has none, else 0."""
     _may_write(output, PICTURE_SUFFIXES, force=force)
     names = [name for text in families or tuple(FAMILIES) for name in tasks_named(text)]
     ensure_gl()
@@ -114,6 +114,7 @@ def sheet_command(families: Sequence[str], output: Path, *, seed: int, force: bo
             table.add_row(row.name, one.kind, digest, one.caption, str(one.draws), refused or "-")
     _console().print(table)
     print(f"picture: {output}")
+    return int(any(one.scene is None for row in rows for one in row.variants))
 
 
 def film_command(text: str, output: Path, *, camera: str, seed: int, force: bool) -> None:

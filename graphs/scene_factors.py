@@ -15,11 +15,12 @@ GROUPS = (("tau", "τ task"), ("sigma", "σ spatial"), ("alpha", "α attributes"
 def factor_lines(scene: Scene) -> list[str]:
     """Comment lines ``# path = value (allowed)`` by group, the verifier last."""
     lines: list[str] = []
+    own = scene_factors(scene)
     for group, title in GROUPS:
         lines.append(f"# {title}")
         if group == "tau":
             lines += [f"#   {name} = {value}" for name, value in _task(scene)]
-        for path, f in scene_factors(scene).items():
+        for path, f in own.items():
             if path.startswith(f"{group}."):
                 lines.append(f"#   {path} = {_text(read_factor(scene, path))}  ({f.limit()})")
     lines.append("# ν verifier")

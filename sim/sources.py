@@ -67,8 +67,8 @@ class Source:
             return self
         if self.kind != "family":
             raise SceneError(f"--count is for programs and families; {self.text} is what it is.")
-        name = self.text.partition("/")[0]
-        program = Splits(name).wide_program()
+        name, _, task = self.text.partition("/")
+        program = Splits(name).wide_program(task or None)
         return Source(text=self.text, kind="program", program=program.model_dump(mode="json"))
 
     def valid_program(self) -> GenerationProgram:

@@ -59,7 +59,8 @@ class Timeline:
 def short(term: PredicateTerm) -> str:
     """A term in few letters: ``on(target, receptacle)`` is ``on receptacle``."""
     words: list[str] = [] if term.subject == "target" else [term.subject]
-    words += [f"not {term.name}" if term.negate else term.name]
+    name = term.name.replace("_", " ")
+    words += [f"not {name}" if term.negate else name]
     words += [term.reference] if term.reference else []
     return " ".join(words)
 

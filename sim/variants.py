@@ -11,17 +11,19 @@ import numpy as np
 from coda.sim.assets import ASSETS
 from coda.sim.draw import draw, rounded
 from coda.sim.errors import SceneError
-from coda.sim.factors import factor
+from coda.sim.factors import Factor
 from coda.sim.family import Family, TaskSpec
 from coda.sim.gate import Gate
-from coda.sim.paths import read_factor, write_factor
-from coda.sim.program import Sampler
+from coda.sim.paths import fitting, read_factor, write_factor
+from coda.sim.program import Edit, Sampler
 from coda.sim.roles import Axis, Role
 from coda.sim.scene import Scene
 from coda.sim.wording import reword
 
 SHARES = (0.3, 0.6, 1.0)
 """How far the three spatial variants go from the seed towards a draw of the whole range."""
+KINDS = ("seed", "spatial 1", "spatial 2", "spatial 3", "size", "asset")
+"""What each variant of a row changes."""
 SPATIAL_AXES: tuple[Axis, ...] = ("position", "yaw", "goal")
 FARTHER_M = 0.02
 """Each spatial variant moves the scene's objects by so much more than the one before [m]."""
@@ -52,6 +54,9 @@ def variants(family: Family, task: TaskSpec, *, seed: int = 0) -> tuple[Variant,
     """Six variants of a task: seed, three spatial ones of increasing size, size, asset."""
     gate = Gate()
     found = [_search("seed", lambda rng: task.seed, gate, np.random.default_rng(seed), draws=1)]
+    if found[0].scene is None:
+        why = f"the seed is refused ({', '.join(found[0].refused)})"
+        return (found[0], *(_none(kind, why) for kind in KINDS[1:]))
     base, moved = task.seed, 0.0
     for k, share in enumerate(SHARES):
         least = moved + FARTHER_M
@@ -102,26 +107,26 @@ def _search(
     )
 
 
-def _samplers(family: Family, axes: Sequence[Axis], group: str) -> dict[str, Sampler]:
-    """Samplers of the whole factor space for paths of some axes that begin with `group`."""
-    return {
-        path: sampler
+def _samplers(
+    family: Family, base: Scene, axes: Sequence[Axis], group: str
+) -> list[tuple[Factor, Sampler]]:
+    """What `base`'s task allows of the whole range of some axes, paths that begin with `group`."""
+    fits = (
+        fitting(base, Edit(path=path, sampler=sampler))
         for axis in axes
         for path, sampler in family.wide.get(axis, {}).items()
         if path.startswith(group)
-    }
+    )
+    return [fit for fit in fits if fit is not None]
 
 
 def _moved(family: Family, base: Scene, share: float, rng: np.random.Generator) -> Scene:
     """Poses a share of the way from `base` to a draw of the whole range."""
     scene = base
-    for path, sampler in _samplers(family, SPATIAL_AXES, "sigma.").items():
-        f = factor(path)
-        if f.role is not None and f.role not in base.sigma.poses:
-            continue
-        start = np.asarray(read_factor(base, path), dtype=np.float64)
+    for f, sampler in _samplers(family, base, SPATIAL_AXES, "sigma."):
+        start = np.asarray(read_factor(base, f.path), dtype=np.float64)
         end = np.asarray(draw(sampler, f, scene, rng), dtype=np.float64)
-        scene = write_factor(scene, path, rounded(start + share * (end - start)))
+        scene = write_factor(scene, f.path, rounded(start + share * (end - start)))
     return scene
 
 
@@ -139,18 +144,18 @@ def _moves(base: Scene, scene: Scene) -> str:
 
 def _resized(family: Family, base: Scene, gate: Gate, rng: np.random.Generator) -> Variant:
     """Another size of the target."""
-    samplers = _samplers(family, ("size",), "alpha.target.scale")
+    samplers = _samplers(family, base, ("size",), "alpha.target.scale")
     if not samplers:
-        return _none("size", "the family has no size factor of its target")
-    ((path, sampler),) = samplers.items()
+        return _none("size", "the task has no size factor of its target")
+    ((f, sampler),) = samplers
     start = base.alpha.objects["target"].scale
 
     def make(rng: np.random.Generator) -> Scene | None:
-        scale = draw(sampler, factor(path), base, rng)
+        scale = draw(sampler, f, base, rng)
         assert isinstance(scale, int | float)
         if abs(math.log(scale / start)) < math.log(RESIZED):
             return None
-        return write_factor(base, path, scale)
+        return write_factor(base, f.path, scale)
 
     found = _search("size", make, gate, rng)
     if found.scene is None:

@@ -13,10 +13,9 @@ from coda.sim.gate import Gate
 from coda.sim.render import FAST, ensure_gl
 from coda.sim.sheet import VariantRow, variants_sheet
 from coda.sim.timeline_strip import SOFT
-from coda.sim.variants import RESIZED, Variant, displacement, variants
+from coda.sim.variants import KINDS, RESIZED, Variant, displacement, variants
 
 TASKS = [(family, task) for family, item in FAMILIES.items() for task in item.tasks]
-KINDS = ("seed", "spatial 1", "spatial 2", "spatial 3", "size", "asset")
 
 
 @functools.cache

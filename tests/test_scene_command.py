@@ -22,7 +22,7 @@ from coda.sim.render import FAST, ensure_gl
 from coda.sim.scene import Scene
 from coda.sim.sheet import SheetRow, Tile, draw_sheet
 from coda.sim.sources import read_source, tasks_named
-from coda.sim.splits import evaluation_set
+from coda.sim.splits import EvaluationName, evaluation_set
 
 SEED = family("pick-place").seed
 PROGRAM = GenerationProgram(
@@ -115,9 +115,9 @@ def test_tasks_are_named_by_family_or_one_by_one() -> None:
         ("none.yaml", "no file 'none.yaml'; check the path"),
         ("pick-plaec", "did you mean 'pick-place'?"),
         ("pick-place/plaec", "no pick-place task named 'plaec'. Did you mean 'place'?"),
-        ("ood:9999", "is out of range; pick-place's ood file holds scenes 0 to 159"),
+        ("ood:9999", "is out of range; pick-place's ood file holds scenes 0 to OOD"),
         ("in:5-2", "is out of range"),
-        ("in:x", "names no scene; write a number from 0 to 63 after in:"),
+        ("in:x", "names no scene; write a number from 0 to IN after in:"),
         ("pick-plaec:in:0", "no task family named 'pick-plaec'. Did you mean 'pick-place'?"),
         ("broken.json", "broken.json is not valid JSON: "),
         ("broken.yaml", "broken.yaml is not valid YAML or JSON: "),
@@ -145,6 +145,9 @@ def test_every_bad_source_is_one_line(
     bad["sigma"]["poses"]["target"]["xy"] = [5.0, 0.0]
     (inside / "scene.yaml").write_text(yaml.safe_dump(bad), encoding="utf-8")
     (inside / "program.json").write_text(json.dumps(BAD_PROGRAM), encoding="utf-8")
+    names: tuple[EvaluationName, ...] = ("in", "ood")
+    for name in names:
+        says = says.replace(f"0 to {name.upper()}", f"0 to {len(evaluation_set(name).scenes) - 1}")
     assert coda(monkeypatch, "show", text) == 2
     error = capsys.readouterr().err
     assert says in error

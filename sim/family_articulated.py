@@ -40,7 +40,7 @@ SEED_YAW_SPREAD = 0.02
 """Half width of the demonstrations' yaw [rad]."""
 OPEN_LIMIT, CLOSED_LIMIT = 0.15, 0.06
 """Largest distance from the goal opening that counts, as a share of the travel."""
-STEPS = 128
+DRAWER_STEPS, STEPS = 96, 128
 
 
 def _verifier(relation: Relation) -> Verifier:
@@ -89,7 +89,7 @@ def _task(
         seed=seed,
         wordings=wordings,
         assets=MappingProxyType({"target": assets, **CROWD}),
-        max_steps=STEPS,
+        max_steps=DRAWER_STEPS if assets == DRAWERS else STEPS,
     )
 
 

@@ -202,6 +202,7 @@ def _add_joint(
         range=fmt((0.0, joint_travel(joint, scale))),
         damping=fmt(joint.damping * attributes.damping),
         frictionloss=fmt(joint.stiction),
+        solimpfriction="0.99 0.99 0.001",  # sticks rather than creeps under a small force
         armature="0.001",
     )
     mass = 0.8 * joint.moving_mass_kg

@@ -16,7 +16,7 @@ import math
 
 from coda.sim.asset import Asset, Part, Vec3
 
-HOLE_HALF_M = 0.0175
+HOLE_HALF_M = 0.0215
 """Half width of a square hole, and inner radius of a round one [m]."""
 BLOCK_HALF_M: Vec3 = (0.045, 0.045, 0.023)
 """Half extents of a block with a hole [m]."""
@@ -32,9 +32,9 @@ RING_HALF_M = 0.007
 """Half thickness of a nut's ring [m]."""
 NUT_REACH_M = 0.083
 """From the centre of a nut's hole to the end of its handle [m]."""
-HANDLE_HALF_M: Vec3 = (0.016, 0.009, 0.018)
-"""Half extents of what the gripper takes of a nut's handle [m]."""
-CAP_HALF_M: Vec3 = (0.010, 0.025, 0.018)
+HANDLE_HALF_M: Vec3 = (0.016, 0.016, 0.018)
+"""Half extents of what the gripper takes of a nut's handle [m]: its force grows with the width."""
+CAP_HALF_M: Vec3 = (0.010, 0.027, 0.018)
 """Half extents of the cross piece at the handle's end: it brings the balance near the grip [m]."""
 _EIGHTH = math.pi / 4
 
@@ -161,16 +161,16 @@ def _peg(name: str, noun: str, half_m: Vec3, mass_kg: float, *, turned: bool = F
         mass_kg=mass_kg,
         graspable=True,
         parts=(shaft, band),
-        grip_m=(0.0, 0.0, z - 0.013),
-        grip_half_m=(x, x, 0.013),
+        grip_m=(0.0, 0.0, 0.5 * z),
+        grip_half_m=(x, x, 0.5 * z),
     )
 
 
 PEGS: tuple[Asset, ...] = (
-    _peg("peg-square", "square peg", (0.0135, 0.0135, 0.040), 0.06),
-    _peg("peg-round", "round peg", (0.0140, 0.0140, 0.040), 0.06, turned=True),
-    _peg("peg-short", "short peg", (0.0135, 0.0135, 0.032), 0.05),
-    _peg("peg-long", "long peg", (0.0130, 0.0130, 0.050), 0.07),
+    _peg("peg-square", "square peg", (0.0165, 0.0165, 0.040), 0.08),
+    _peg("peg-round", "round peg", (0.0165, 0.0165, 0.040), 0.07, turned=True),
+    _peg("peg-short", "short peg", (0.0165, 0.0165, 0.032), 0.06),
+    _peg("peg-long", "long peg", (0.0155, 0.0155, 0.050), 0.09),
 )
 """Stand upright, and are taken near the top."""
 

@@ -22,7 +22,7 @@ class Cuts:
     near_edges: tuple[float, ...] = (0.0, 0.09, 0.12, 0.16, math.inf)
     """Bands of the nearest distractor's centre distance to the target [m]."""
     opening_parts: int = 10
-    """Parts of the initial opening, closed to fully open."""
+    """Parts of the initial opening that a task allows."""
     away_m: float = 0.14
     """Least distance from the centre of the seed range, of target or receptacle [m]."""
     away_yaw: float = 1.0

@@ -1,7 +1,6 @@
 """A closed-loop scripted planner for every family, from privileged state, without memory.
 
 What there is to do is read off the state alone: a tower's middle storey first, then the target.
-storey, then the target.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import numpy as np
 
 from coda.sim.frame import Array, SimFrame
 from coda.sim.motion import CLOSED, OPEN, Motion, choose
-from coda.sim.planner_transfer import approach, held
+from coda.sim.planner_transfer import approach, heading, held
 from coda.sim.predicates import Bool, depth_below_mouth, evaluate, surface_gap, underside
 from coda.sim.roles import ROLES, Role
 from coda.sim.terms import PredicateTerm
@@ -42,9 +42,8 @@ def quarter_turn_error(frame: SimFrame, subject: Role, reference: Role) -> Array
     Sides repeat every quarter turn; of two nearly equal turns, that which unwinds the wrist.
     """
     i, j = ROLES.index(subject), ROLES.index(reference)
-    mine = np.arctan2(frame.rot[:, i, 1, 0], frame.rot[:, i, 0, 0])
-    theirs = np.arctan2(frame.rot[:, j, 1, 0], frame.rot[:, j, 0, 0])
-    wrist = np.arctan2(frame.ee_rot[:, 1, 0], frame.ee_rot[:, 0, 0])
+    mine, theirs = heading(frame.rot[:, i]), heading(frame.rot[:, j])
+    wrist = heading(frame.ee_rot)
     near = np.mod(theirs - mine + np.pi / 4, np.pi / 2) - np.pi / 4
     other = near - np.sign(near) * np.pi / 2
     unwinds = np.abs(other) + np.abs(wrist + other) < np.abs(near) + np.abs(wrist + near)
@@ -99,5 +98,6 @@ def _bring(frame: SimFrame, subject: Role, reference: Role, gap: Array) -> Motio
     lift[:, 2] += np.clip(TRAVEL_M - over, 0.0, 0.15)
     lift_only = low[:, None] & ~near[:, None]
     goal = np.where(lift_only, lift, goal)
-    turn = np.where(lift_only[:, 0] & (underside(frame, subject) < 0.03), 0.0, turn)
+    ahead = heading(frame.command_rot) - heading(frame.ee_rot)
+    turn = np.where(lift_only[:, 0] & (underside(frame, subject) < 0.03), 0.0, turn - ahead)
     return Motion(goal, turn, np.full(frame.batch, CLOSED))

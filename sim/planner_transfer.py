@@ -15,6 +15,7 @@ from coda.sim.predicates import (
     surface_gap,
     underside,
 )
+from coda.sim.recorder import SLIDE
 from coda.sim.roles import ROLES, Role
 from coda.sim.terms import PredicateTerm
 
@@ -28,6 +29,8 @@ WALLED_M = 0.02
 """A seat at least so far below the rim is the floor of a container [m]."""
 HAND_M = 0.030
 """How far the finger tips may go below a rim before the hand touches it [m]."""
+WRIST_RAD = 1.75
+"""Furthest that the gripper is turned from its yaw at home to take something."""
 SKY_M = 0.04
 """Height of the finger tips over a rim on the way across [m]."""
 
@@ -41,6 +44,22 @@ def held(frame: SimFrame, role: Role) -> Bool:
     return np.asarray((touched | (fits & near)) & (frame.gripper_command > 0))
 
 
+def heading(rot: Array) -> Array:
+    """Yaw (B,) [rad] of rotations (B, 3, 3): of their x axis."""
+    return np.asarray(np.arctan2(rot[:, 1, 0], rot[:, 0, 0]))
+
+
+def grasp_turn(frame: SimFrame, role: Role) -> Array:
+    """Turn (B,) [rad] from the commanded yaw, ahead of the real one, to the nearest grasp's.
+
+    Half a turn away is the same grasp: that one, where the wrist would turn too far.
+    """
+    yaw = heading(frame.ee_rot) + grasp_yaw_error(frame, role)
+    far = np.abs(yaw) > WRIST_RAD
+    yaw = np.where(far, yaw - np.pi * np.round(yaw / np.pi), yaw)
+    return np.asarray(yaw - heading(frame.command_rot))
+
+
 def walled(frame: SimFrame, role: Role) -> Bool:
     """Whether things go into a role, between walls, and not only onto it (B,)."""
     j = ROLES.index(role)
@@ -52,6 +71,13 @@ def rim_height(frame: SimFrame, role: Role) -> Array:
     """Height of a role's rim over the table (B,) [m]."""
     j = ROLES.index(role)
     return np.asarray(frame.pos[:, j, 2] + frame.mouth[:, j])
+
+
+def obstacle_height(frame: SimFrame, role: Role) -> Array:
+    """Height (B,) [m] of what stands in the way into a role: its rim, and its drawer's handle."""
+    handle = ROLES.index("handle")
+    top = frame.pos[:, handle, 2] + frame.half_size[:, handle, 2]
+    return np.maximum(rim_height(frame, role), np.where(frame.present[:, handle] > 0, top, 0.0))
 
 
 def approach(frame: SimFrame, role: Role, over_m: Array | None = None) -> Motion:
@@ -71,10 +97,12 @@ def approach(frame: SimFrame, role: Role, over_m: Array | None = None) -> Motion
     if over_m is not None:
         hover[:, 2] = np.where(beside > 0.05, np.maximum(hover[:, 2], over_m), hover[:, 2])
     low = (frame.ee_pos[:, 2] < grip[:, 2] + HOVER_M - 0.02) & (beside > 0.02)
+    if over_m is not None:
+        low |= (frame.ee_pos[:, 2] < over_m - 0.01) & (beside > 0.05)
     rise = frame.command_pos.copy()
     rise[:, 2] = hover[:, 2]
     goal = np.where(over[:, None], grip, np.where(low[:, None], rise, hover))
-    return Motion(goal, yaw, np.where(at_grasp, CLOSED, OPEN))
+    return Motion(goal, grasp_turn(frame, role), np.where(at_grasp, CLOSED, OPEN))
 
 
 def transfer(frame: SimFrame, subject: Role, reference: Role) -> Motion:
@@ -92,9 +120,9 @@ def transfer(frame: SimFrame, subject: Role, reference: Role) -> Motion:
     centred = far < np.minimum(np.where(deep, 0.012, 0.02), 0.5 * rim)
     lowest = np.where(deep, rim_height(frame, reference) - HAND_M, -1.0)
 
-    lower = _lower(frame, off, gap, lowest)
+    lower = _lower(frame, j, off, gap, lowest)
     carried = choose(centred, lower, _carry(frame, i, j, off, under, far))
-    over = np.where(deep, rim_height(frame, reference) + SKY_M, 0.0)
+    over = np.where(deep, obstacle_height(frame, reference) + SKY_M, 0.0)
     motion = choose(holding, carried, approach(frame, subject, over))
     ready = holding & centred & ((gap < 0.008) | (frame.ee_pos[:, 2] < lowest + 0.005))
     done = (placed & ~holding) | ready
@@ -114,7 +142,7 @@ def _placed(frame: SimFrame, subject: Role, reference: Role, deep: Bool) -> Bool
 
 def _carry(frame: SimFrame, i: int, j: int, off: Array, under: Array, far: Array) -> Motion:
     """Lift, then carry over the goal, high enough for its rim."""
-    rim = np.maximum(frame.pos[:, j, 2] + frame.mouth[:, j] - 0.02, 0.0)
+    rim = np.maximum(obstacle_height(frame, ROLES[j]) - 0.02, 0.0)
     cruise = CARRY_M + rim + np.maximum(0.0, frame.half_size[:, i, 2] - 0.03)
     lift = frame.command_pos.copy()
     lift[:, 2] += np.clip(cruise - under, 0.0, 0.15)
@@ -123,12 +151,20 @@ def _carry(frame: SimFrame, i: int, j: int, off: Array, under: Array, far: Array
     carry[:, 2] += np.clip(cruise - under, -0.05, 0.05)
     low = (under < rim + 0.03) & (far > 0.04)
     goal = np.where(low[:, None], lift, carry)
-    return Motion(goal, np.zeros(frame.batch), np.full(frame.batch, CLOSED))
+    return Motion(goal, _along(frame, j), np.full(frame.batch, CLOSED))
 
 
-def _lower(frame: SimFrame, off: Array, gap: Array, lowest: Array) -> Motion:
+def _along(frame: SimFrame, j: int) -> Array:
+    """Turn (B,) [rad] that lays the hand across a drawer, clear of its front and of its chest."""
+    turn = heading(frame.rot[:, j]) - heading(frame.command_rot)
+    turn = np.mod(turn + np.pi / 2, np.pi) - np.pi / 2
+    drawer = (frame.joint_kind == SLIDE) & (frame.mouth[:, j] - frame.seat[:, j] > WALLED_M)
+    return np.where(drawer, turn, 0.0)
+
+
+def _lower(frame: SimFrame, j: int, off: Array, gap: Array, lowest: Array) -> Motion:
     """Lower until just over the seat, or until the hand would touch the rim at `lowest` (B,)."""
     lower = frame.command_pos.copy()
     lower[:, :2] += off[:, :2]
     lower[:, 2] = np.maximum(lower[:, 2] - np.maximum(gap - 0.002, 0.0), lowest)
-    return Motion(lower, np.zeros(frame.batch), np.full(frame.batch, CLOSED))
+    return Motion(lower, _along(frame, j), np.full(frame.batch, CLOSED))

@@ -12,7 +12,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from coda.sim.errors import CodaError, SceneError, SimulationError, UnknownName
-from coda.sim.families import family
+from coda.sim.families import FAMILIES, family
 from coda.sim.frame import SimFrame
 from coda.sim.gym_env import CodaEnv
 from coda.sim.gym_obs import (
@@ -26,7 +26,7 @@ from coda.sim.gym_obs import (
     STATE_NAMES,
     state_vector,
 )
-from coda.sim.gym_register import register
+from coda.sim.gym_register import env_id, register
 from coda.sim.gym_scenes import SceneSource
 from coda.sim.planner import ScriptedPlanner
 from coda.sim.sampling import sample_scene
@@ -57,9 +57,10 @@ def play(env: gymnasium.Env[Any, Any], seed: int) -> list[tuple[float, bool, boo
                 return steps
 
 
-def test_gymnasiums_checker_passes() -> None:
+@pytest.mark.parametrize("name", FAMILIES)
+def test_gymnasiums_checker_passes(name: str) -> None:
     register()
-    env = gymnasium.make("coda/PickPlace-v0", scenes=SCENES)
+    env = gymnasium.make(env_id(name))
     check_env(env.unwrapped, skip_render_check=True)
     env.close()
 
@@ -75,6 +76,23 @@ def test_the_planner_succeeds_through_gymnasium() -> None:
         assert all((r, t, u) == (0.0, False, False) for r, t, u, _ in before)
         assert all(i["is_success"] is False for *_, i in before)
         assert len(before) > 20
+    env.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "task"), [(item.name, task) for item in FAMILIES.values() for task in item.tasks]
+)
+def test_the_planner_succeeds_in_every_task_through_gymnasium(name: str, task: str) -> None:
+    register()
+    env = gymnasium.make(env_id(name), task=task)
+    won = 0
+    for seed in range(4):
+        *before, last = play(env, seed)
+        assert not any(step[3]["is_success"] for step in before)
+        assert last[3]["is_success"] == (last[0] == 1.0) == last[1]
+        won += last[3]["is_success"]
+    assert won >= 3
     env.close()
 
 

@@ -29,9 +29,9 @@ MAX_GEOMS = 2000
 HIDDEN_GROUP = 5
 SHADOW_MAP = 2048
 """Side of the shadow map [pixels]."""
-AMBIENT, HEADLIGHT, KEY, FILL = 0.36, 0.12, 0.36, 0.20
+AMBIENT, HEADLIGHT, KEY, FILL = 0.36, 0.12, 0.44, 0.20
 """Strengths of the light; they add up so that white in full light is not washed out."""
-KEY_FROM, KEY_TO = (1.5, -0.7, 1.7), (0.45, 0.0, 0.0)
+KEY_FROM, KEY_TO = (1.6, -0.8, 1.3), (0.45, 0.0, 0.0)
 """The light that throws shadows: from the camera's side, so that the arm's falls behind it [m]."""
 
 

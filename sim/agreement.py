@@ -14,7 +14,7 @@ from coda.sim.predicates import DEFAULT_LIMITS
 from coda.sim.program import Issue
 from coda.sim.scene import Relation, Scene, Verifier
 from coda.sim.terms import PredicateTerm
-from coda.sim.wording import bound_roles, phrase, say, says, unnamed_roles
+from coda.sim.wording import bound_roles, made_by, phrase, say, says, unnamed_roles
 
 LIMIT_FACTOR = 2.0
 """A verifier's limit, and the time that it has to hold, lie within so many times the task's own."""
@@ -47,27 +47,33 @@ def telling_words(family_name: str, task_name: str) -> tuple[str, ...]:
 
 
 def _instruction(scene: Scene) -> Iterator[Issue]:
-    task, text = task_of(scene), scene.tau.instruction
-    if any(say(wording, scene.alpha.objects) == text for wording in task.wordings):
+    task, text, objects = task_of(scene), scene.tau.instruction, scene.alpha.objects
+    if any(say(wording, objects) == text for wording in task.wordings):
         return
     for role in unnamed_roles(scene):
-        words = phrase(scene.alpha.objects[role])
+        words = phrase(objects[role])
         yield make_issue(
             "instruction", "tau.instruction", text, f"must say {words!r} for the {role}",
             f"write an instruction that names the {words}",
         )  # fmt: skip
     rest = text
     for role in bound_roles(scene):  # an object may be called what another task does
-        rest = re.sub(re.escape(phrase(scene.alpha.objects[role])), " ", rest, flags=re.IGNORECASE)
-    wanted = say(task.wordings[0], scene.alpha.objects)
-    for word in telling_words(scene.tau.family, scene.tau.task):
-        if says(rest, word):
-            yield make_issue(
-                "instruction", "tau.instruction", text,
-                f"must not say {word!r}: the task is to {wanted}",
-                "write an instruction for this task, or choose another task",
-            )  # fmt: skip
-            return
+        rest = re.sub(re.escape(phrase(objects[role])), " ", rest, flags=re.IGNORECASE)
+    verbs = [w for w in telling_words(scene.tau.family, scene.tau.task) if says(rest, w)]
+    foreign = verbs or [w for w in _foreign_wordings(scene) if made_by(w, text)]
+    if foreign:
+        yield make_issue(
+            "instruction", "tau.instruction", text,
+            f"must not say {foreign[0]!r}: the task is to {say(task.wordings[0], objects)}",
+            "write an instruction for this task, or choose another task",
+        )  # fmt: skip
+
+
+def _foreign_wordings(scene: Scene) -> list[str]:
+    """Wordings of the family's tasks that have another goal relation."""
+    relation = task_of(scene).seed.tau.goal.relation
+    tasks = family(scene.tau.family).tasks.values()
+    return [w for t in tasks if t.seed.tau.goal.relation != relation for w in t.wordings]
 
 
 def _goal(scene: Scene) -> Iterator[Issue]:

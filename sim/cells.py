@@ -22,15 +22,15 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from types import MappingProxyType
 
 from coda.sim.assets import ASSETS, half_size
 from coda.sim.cuts import CUTS, Cuts
-from coda.sim.factors import factors, task_factors
+from coda.sim.factors import Factor, factors, task_factors
 from coda.sim.families import family
-from coda.sim.paths import put
+from coda.sim.paths import narrowed, put
 from coda.sim.program import Choice, Fixed, Sampler, Uniform, Value
 from coda.sim.roles import AXES, DISTRACTORS, Axis, Role
 from coda.sim.scene import Scene
@@ -121,16 +121,21 @@ def _load(scene: Scene, cuts: Cuts) -> float:
     return float(getattr(scene.alpha.objects["target"], cuts.load))
 
 
+def _opening_edges(scene: Scene) -> Edges:
+    """Parts of the initial opening that the scene's task allows; empty if it has none."""
+    f = task_factors(scene.tau.family, scene.tau.task).get("tau.opening")
+    return () if f is None else _parts(f.low[0], f.high[0], CUTS[scene.tau.family].opening_parts)
+
+
 def varied_opening(scene: Scene) -> bool:
     """Whether the initial opening of the scene's task is a factor that makes a difference."""
-    f = task_factors(scene.tau.family, scene.tau.task).get("tau.opening")
-    return f is not None and f.high[0] - f.low[0] >= CUTS[scene.tau.family].away_opening
+    edges = _opening_edges(scene)
+    return bool(edges) and edges[-1] - edges[0] >= CUTS[scene.tau.family].away_opening
 
 
 def _goal_cell(scene: Scene) -> str:
-    name = scene.tau.family
-    edges = _parts(0.0, 1.0, CUTS[name].opening_parts)
-    part = f"o{_bin(edges, scene.tau.opening)}"
+    name, edges = scene.tau.family, _opening_edges(scene)
+    part = f"o{_bin(edges, scene.tau.opening)}" if edges else ""
     if "receptacle" not in scene.sigma.poses:
         return f"{scene.tau.task}/{part}"
     place = _grid(name, scene.sigma.poses["receptacle"].xy)
@@ -256,13 +261,23 @@ def seed_centre(family_name: str, task: str) -> Scene:
     item = family(family_name)
     scene, table = item.tasks[task].seed, task_factors(family_name, task)
     for ranges in item.narrow.values():
-        for path, sampler in ranges.items():
-            f = table.get(path)
+        for f, sampler in _of_task(ranges, table, scene):
             value = _centre(sampler)
-            if f is None or value is None or (f.role and f.role not in scene.sigma.poses):
-                continue
-            scene = put(scene, f, value)
+            scene = scene if value is None else put(scene, f, value)
     return scene
+
+
+def _of_task(
+    ranges: Mapping[str, Sampler], table: Mapping[str, Factor], scene: Scene
+) -> Iterator[tuple[Factor, Sampler]]:
+    """Factors and samplers that a task has, narrowed to what it allows."""
+    for path, sampler in ranges.items():
+        f = table.get(path)
+        if f is None or (f.role is not None and f.role not in scene.sigma.poses):
+            continue
+        part = narrowed(sampler, f)
+        if part is not None:
+            yield f, part
 
 
 def _corners(sampler: Sampler) -> list[Value]:
@@ -287,10 +302,7 @@ def seed_cells(axis: Axis, family_name: str) -> frozenset[str]:
     for task in item.tasks:
         table = task_factors(family_name, task)
         scenes = [seed_centre(family_name, task)]
-        for path, sampler in item.narrow.get(axis, {}).items():
-            f = table.get(path)
-            if f is None or (f.role and f.role not in scenes[0].sigma.poses):
-                continue
+        for f, sampler in _of_task(item.narrow.get(axis, {}), table, scenes[0]):
             scenes = [put(scene, f, value) for scene in scenes for value in _corners(sampler)]
         found |= {cell(axis, scene) for scene in scenes}
     return frozenset(found)

@@ -75,9 +75,14 @@ def wording_of(scene: Scene) -> int:
     """Index of the task's wording that made the scene's instruction; 0 if none did."""
     text = scene.tau.instruction
     for index, wording in enumerate(task_of(scene).wordings):
-        if _pattern(wording).fullmatch(text):
+        if made_by(wording, text):
             return index
     return 0
+
+
+def made_by(wording: str, text: str) -> bool:
+    """Whether a wording can have made a text, for any objects."""
+    return _pattern(wording).fullmatch(text) is not None
 
 
 @cache

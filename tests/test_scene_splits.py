@@ -7,22 +7,38 @@ import json
 import math
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 from coda.sim import make_splits
-from coda.sim.cells import CELLS, DIRECTIONS, SEED_CELLS, away, cell, fold_yaw, symmetry_period
+from coda.sim.cells import (
+    DIRECTIONS,
+    away,
+    cell,
+    cells,
+    fold_yaw,
+    seed_cells,
+    seed_centre,
+    symmetry_period,
+)
+from coda.sim.cuts import CUTS
 from coda.sim.errors import SceneError, UnknownName
-from coda.sim.families import family
-from coda.sim.make_splits import COMBINED_AXES, COMBINED_SCENES, IN_SCENES, SCENES_PER_AXIS, to_text
+from coda.sim.families import FAMILIES, family
+from coda.sim.make_splits import (
+    COMBINED_AXES,
+    COMBINED_SCENES,
+    IN_SCENES,
+    SCENES_PER_AXIS,
+    tasks_with,
+    to_text,
+)
 from coda.sim.paths import write_factor
 from coda.sim.roles import AXES, Axis
+from coda.sim.salts import drawn_sides, fits
 from coda.sim.sampling import sample_scene
 from coda.sim.splits import (
-    HELD_OUT_ASSETS,
-    SALT,
     EvaluationName,
     Splits,
     content_digest,
@@ -34,28 +50,52 @@ from coda.sim.splits import (
 
 SPLITS = Splits()
 DATA = Path(make_splits.__file__).parent / "data"
+NAMES = tuple(FAMILIES)
+FILES = [(name, which) for name in NAMES for which in get_args(EvaluationName)]
 
 
 @pytest.mark.parametrize("axis", AXES)
-def test_a_third_of_the_cells_outside_the_seed_cell_is_held_out(axis: Axis) -> None:
-    cells = SPLITS.cells(axis)
-    assert tuple(cells) == CELLS[axis]
-    assert not cells[SEED_CELLS[axis]]
+@pytest.mark.parametrize("name", NAMES)
+def test_a_third_of_the_cells_outside_the_seed_cells_is_held_out(name: str, axis: Axis) -> None:
+    known = Splits(family=name).cells(axis)
+    assert tuple(known) == cells(axis, name)
+    seed = seed_cells(axis, name)
+    assert seed < set(known)
+    assert not any(known[one] for one in seed)
+    item = family(name)
     if axis == "asset":
-        assert {name for name, held in cells.items() if held} == set(HELD_OUT_ASSETS)
+        assert {one for one, held in known.items() if held} <= set(item.held_out_assets)
         return
-    assert sum(cells.values()) == round((len(cells) - 1) / 3)
+    assert sum(known.values()) == round((len(known) - len(seed)) / 3)
 
-    def rank(name: str) -> str:
-        return hashlib.sha256(f"{SALT}|{axis}|{name}".encode()).hexdigest()
+    def rank(one: str) -> str:
+        return hashlib.sha256(f"{item.salt}|{axis}|{one}".encode()).hexdigest()
 
-    held = [rank(name) for name, out in cells.items() if out]
-    kept = [rank(n) for n, out in cells.items() if not out and n != SEED_CELLS[axis]]
+    held = [rank(one) for one, out in known.items() if out]
+    kept = [rank(one) for one, out in known.items() if not out and one not in seed]
     assert max(held) < min(kept)
 
 
-def test_held_out_cells_away_from_the_seed_range_lie_on_several_sides() -> None:
-    held = held_out_cells()
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "pick-place"])
+def test_the_salt_keeps_the_rule_by_which_it_was_searched(name: str) -> None:
+    item = family(name)
+    assert item.salt.startswith(f"{name}/")
+    for axis in (axis for axis in AXES if axis != "asset"):
+        task = sorted(item.tasks)[len(axis) % len(item.tasks)]
+        assert fits([drawn_sides(name, axis, task)], held_out_cells(name)[axis]), (axis, task)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "pick-place"])
+def test_the_salt_is_the_first_that_keeps_the_rule(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert make_splits.main(["--salt", "--family", name]) == 0
+    assert capsys.readouterr().out.strip() == family(name).salt
+
+
+def test_held_out_cells_of_pick_place_lie_on_several_sides() -> None:
+    held = held_out_cells("pick-place")
     sizes = {int(name[1:]) for name in held["size"]}
     assert min(sizes) < 5
     assert 21 in sizes  # wide enough to be away …
@@ -70,23 +110,64 @@ def test_held_out_cells_away_from_the_seed_range_lie_on_several_sides() -> None:
     assert {name.rsplit("/", 1)[1] for name in near} == set(DIRECTIONS)
 
 
-def test_every_seed_scene_lies_in_the_seed_cells() -> None:
-    for i in range(30):
-        scene = sample_scene(SPLITS.seed_program(), np.random.default_rng(i))
-        assert {axis: cell(axis, scene) for axis in AXES} == dict(SEED_CELLS)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_task_has_an_asset_that_is_held_out_and_others_to_learn_from(name: str) -> None:
+    item = family(name)
+    assert tasks_with(item, AXES) == tuple(item.tasks)
+    for task in item.tasks.values():
+        held = set(item.held_out_assets) & set(task.assets["target"])
+        assert task.seed.alpha.objects["target"].asset not in held
+        assert len(set(task.assets["target"]) - held) >= 2
 
 
-def test_every_wide_scene_lies_in_known_cells() -> None:
-    for i in range(30):
-        scene = sample_scene(SPLITS.wide_program(), np.random.default_rng(i))
-        assert all(cell(axis, scene) in CELLS[axis] for axis in AXES)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_seed_scene_lies_in_the_seed_cells_and_is_not_away(name: str) -> None:
+    splits = Splits(family=name)
+    for i in range(12):
+        for task in family(name).tasks:
+            scene = sample_scene(splits.seed_program(task), np.random.default_rng(i))
+            for axis in AXES:
+                assert cell(axis, scene) in seed_cells(axis, name)
+                assert not away(axis, scene)
+    centre = seed_centre("pick-place", "place")
+    assert centre.sigma.poses["target"].xy == pytest.approx((0.48, -0.10))
+    assert centre.alpha.objects["target"].mass_kg == pytest.approx(0.12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_wide_scene_lies_in_known_cells(name: str) -> None:
+    splits = Splits(family=name)
+    for i in range(24):
+        scene = sample_scene(splits.wide_program(), np.random.default_rng(i))
+        assert all(cell(axis, scene) in cells(axis, name) for axis in AXES)
+
+
+def test_every_family_has_its_cuts() -> None:
+    assert set(CUTS) == set(FAMILIES)
+
+
+def test_openings_are_cells_of_their_task() -> None:
+    goals = cells("goal", "articulated")
+    assert "open-drawer/o0" in goals
+    assert seed_cells("goal", "articulated") == {
+        f"{name}/o{0 if task.seed.tau.goal.relation == 'open' else 9}"
+        for name, task in family("articulated").tasks.items()
+    }
+    shut = family("articulated").tasks["open-drawer"].seed
+    ajar = write_factor(shut, "tau.opening", 0.34)
+    assert cell("goal", ajar) == "open-drawer/o4"
+    assert away("goal", ajar)
+    assert not away("goal", write_factor(shut, "tau.opening", 0.1))
 
 
 def test_yaw_is_folded_by_the_footprint() -> None:
     assert symmetry_period("cube") == pytest.approx(np.pi / 2)
     assert symmetry_period("block") == pytest.approx(np.pi)
+    assert symmetry_period("drawer-wide") == pytest.approx(2 * np.pi)
+    assert symmetry_period("nut-square") == pytest.approx(2 * np.pi)
     assert fold_yaw("cube", np.pi / 2 + 0.05) == pytest.approx(0.05)
     assert fold_yaw("block", np.pi / 2 + 0.05) == pytest.approx(0.05 - np.pi / 2)
+    assert fold_yaw("drawer-wide", 3.0) == pytest.approx(3.0)
 
 
 def test_the_guard_names_axis_and_cell() -> None:
@@ -113,49 +194,75 @@ def test_programs_of_axes() -> None:
         SPLITS.program(("jaw",))  # type: ignore[arg-type]
 
 
-def test_the_in_file_holds_nothing_held_out() -> None:
-    have = evaluation_set("in")
+def test_programs_of_tasks_name_only_what_their_task_has() -> None:
+    splits = Splits(family="stack-insert")
+    every, two = splits.wide_program(), splits.wide_program("stack-two")
+    assert every.edits[0].path == two.edits[0].path == "tau.task"
+    assert any(edit.path == "sigma.support.xy" for edit in every.edits)
+    assert not any("support" in edit.path for edit in two.edits)
+    assert all("support" not in one.roles for one in two.constraints)
+    scenes = [sample_scene(every, np.random.default_rng(i)) for i in range(40)]
+    assert {scene.tau.task for scene in scenes} == set(family("stack-insert").tasks)
+    assert {sample_scene(two, np.random.default_rng(i)).tau.task for i in range(5)} == {"stack-two"}
+    assert "tau.task" not in {edit.path for edit in SPLITS.wide_program("place").edits}
+    with pytest.raises(UnknownName, match="no stack-insert task named 'stack-too'"):
+        splits.program((), task="stack-too")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_in_file_holds_nothing_held_out(name: str) -> None:
+    have, splits = evaluation_set("in", name), Splits(family=name)
+    assert (have.family, have.name) == (name, "in")
     assert len(have.scenes) == len(have.axis) == IN_SCENES
-    assert all(SPLITS.held_out(scene) == () for scene in have.scenes)
+    assert all(splits.held_out(scene) == () for scene in have.scenes)
     assert len({scene.digest() for scene in have.scenes}) == IN_SCENES
+    assert {scene.tau.task for scene in have.scenes} == set(family(name).tasks)
 
 
-def test_the_ood_file_is_held_out_exactly_where_its_labels_say() -> None:
-    have = evaluation_set("ood")
+@pytest.mark.parametrize("name", NAMES)
+def test_the_ood_file_is_held_out_exactly_where_its_labels_say(name: str) -> None:
+    have, splits = evaluation_set("ood", name), Splits(family=name)
+    assert len(have.scenes) >= 200
     counts = Counter(have.axis)
     assert counts.pop("combined") == COMBINED_SCENES
     assert counts == Counter({axis: SCENES_PER_AXIS for axis in AXES})
     triples = set()
     for scene, label in zip(have.scenes, have.axis, strict=True):
-        held = SPLITS.held_out(scene)
+        held = splits.held_out(scene)
+        assert all(away(axis, scene) for axis in held)
         if label == "combined":
             triples.add(held)
             assert len(held) == COMBINED_AXES
-            assert all(away(axis, scene) for axis in held)
         else:
             assert held == (label,)
-            assert all(away(axis, scene) for axis in held)
             others = [axis for axis in AXES if axis != label]
-            assert all(cell(axis, scene) == SEED_CELLS[axis] for axis in others)
+            assert all(cell(axis, scene) in seed_cells(axis, name) for axis in others)
     assert len(triples) == math.comb(len(AXES), COMBINED_AXES)
     assert len({scene.digest() for scene in have.scenes}) == len(have.scenes)
-    assert have.select("goal") == tuple(i for i, name in enumerate(have.axis) if name == "goal")
+    assert have.select("goal") == tuple(i for i, one in enumerate(have.axis) if one == "goal")
+    for axis in AXES:
+        tasks = Counter(have.scenes[i].tau.task for i in have.select(axis))
+        assert set(tasks) == set(family(name).tasks)
+        assert max(tasks.values()) - min(tasks.values()) <= 1
 
 
-def test_in_and_ood_share_no_scene() -> None:
-    assert not set(evaluation_set("in").scenes_by_digest()) & set(
-        evaluation_set("ood").scenes_by_digest()
-    )
+@pytest.mark.parametrize("name", NAMES)
+def test_in_and_ood_share_no_scene(name: str) -> None:
+    ours, theirs = (evaluation_set(which, name) for which in get_args(EvaluationName))
+    assert not set(ours.scenes_by_digest()) & set(theirs.scenes_by_digest())
 
 
-@pytest.mark.parametrize("name", ["in", "ood"])
-def test_files_are_small_and_written_as_the_maker_writes_them(name: EvaluationName) -> None:
-    path = DATA / file_name(name)
+@pytest.mark.parametrize(("family_name", "name"), FILES)
+def test_files_are_small_and_written_as_the_maker_writes_them(
+    family_name: str, name: EvaluationName
+) -> None:
+    path = DATA / file_name(name, family_name)
     text = path.read_text(encoding="utf-8")
     assert len(text) < 300_000
     content = json.loads(text)
     assert to_text(content) == text
     assert content["digest"] == content_digest(content)
+    assert content["generator_version"] == make_splits.GENERATOR_VERSION
 
 
 def test_a_changed_file_is_refused() -> None:
@@ -165,13 +272,15 @@ def test_a_changed_file_is_refused() -> None:
         parse_evaluation(json.dumps(content), "x.json")
     with pytest.raises(SceneError, match="is not JSON"):
         parse_evaluation("{", "x.json")
-    with pytest.raises(SceneError, match="not an evaluation file of version 1"):
+    with pytest.raises(SceneError, match="not an evaluation file of version 2"):
         parse_evaluation("[]", "x.json")
 
 
 def test_unknown_sets_are_named() -> None:
     with pytest.raises(UnknownName, match="no evaluation set named 'out'"):
-        evaluation_set("out")
+        evaluation_set("out")  # type: ignore[arg-type]
+    with pytest.raises(UnknownName, match=r"no family with evaluation files named 'pick-plaice'"):
+        evaluation_set("in", "pick-plaice")
     with pytest.raises(
         UnknownName, match=r"no evaluation label named 'goals'. Did you mean 'goal'"
     ):
@@ -179,13 +288,17 @@ def test_unknown_sets_are_named() -> None:
 
 
 def test_the_maker_says_what_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert make_splits.check("in", tmp_path) == f"{tmp_path / file_name('in')} does not exist"
+    missing = tmp_path / file_name("in", "pick-place")
+    assert make_splits.check("in", "pick-place", tmp_path) == f"{missing} does not exist"
     with pytest.raises(SystemExit):
         make_splits.main(["--help"])
     assert "--check" in capsys.readouterr().out
+    assert make_splits.main(["--check", "--family", "pick-plaice"]) == 2
+    assert "Did you mean 'pick-place'" in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_the_files_are_what_their_rule_gives(capsys: pytest.CaptureFixture[str]) -> None:
-    assert make_splits.main(["--check"]) == 0
+@pytest.mark.parametrize("name", NAMES)
+def test_the_files_are_what_their_rule_gives(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert make_splits.main(["--check", "--family", name, "--threads", "2"]) == 0
     assert capsys.readouterr().out.count("as its rule gives it") == 2

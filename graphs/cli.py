@@ -166,7 +166,7 @@ def export(
     runs_dir: RunsDir = RUNS,
     planner: Annotated[
         str | None,
-        typer.Option(metavar="FAMILY", help="Demonstrate this task family with the planner."),
+        typer.Option(metavar="FAMILY[/TASK]", help="Demonstrate this family with the planner."),
     ] = None,
     format_: Annotated[
         str, typer.Option("--format", help="lerobot (LeRobotDataset v3.0) or hdf5 (robomimic).")

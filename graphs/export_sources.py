@@ -16,12 +16,12 @@ from coda.memory.rundb import RunDb
 from coda.sim.engine import BatchSim
 from coda.sim.errors import UnknownName
 from coda.sim.export_common import ExportError, Origin
-from coda.sim.families import family
 from coda.sim.gate import Gate
 from coda.sim.planner import ScriptedPlanner
 from coda.sim.rollout import EpisodeData, Outcome, run_episodes
 from coda.sim.sampling import Rejected, sample_scene
 from coda.sim.scene import Scene
+from coda.sim.sources import tasks_named
 from coda.sim.splits import Splits
 from coda.tools.episode_store import load_trials
 from coda.tools.evaluation import Trial
@@ -76,13 +76,23 @@ class PlannerSource:
     """Demonstrations of the scripted planner on scenes drawn from a reference program.
 
     Scene k is drawn with ``default_rng([seed, k])``, never in a held-out cell, and passes the
-    validity gate. Raises `UnknownName` for a family or a program that does not exist.
+    validity gate.
+
+    Args:
+        name: ``family``, each of its tasks with equal chance, or ``family/task``.
+        program: ``seed`` or ``wide``.
+        seed: Of the scenes.
+        failures: Also demonstrations that fail.
+        threads: Worker threads for physics.
+
+    Raises:
+        UnknownName: There is no such family, task or program.
     """
 
-    def __init__(
-        self, family_name: str, program: str, seed: int, *, failures: bool, threads: int
-    ) -> None:
-        self._family = family(family_name).name
+    def __init__(self, name: str, program: str, seed: int, *, failures: bool, threads: int) -> None:
+        named = tasks_named(name)
+        self._name, self._family = name, named[0][0]
+        self._task = named[0][1] if len(named) == 1 else None
         if program not in PROGRAMS:
             raise UnknownName("reference program", program, PROGRAMS)
         self._which, self._seed = program, seed
@@ -112,7 +122,7 @@ class PlannerSource:
                 episode,
                 Origin(
                     kind="planner",
-                    name=f"{self._family}:{self._which}:{self._seed}:{index}",
+                    name=f"{self._name}:{self._which}:{self._seed}:{index}",
                     seed=self._seed,
                 ),
             )
@@ -122,7 +132,8 @@ class PlannerSource:
     def _scenes(self, indices: range) -> dict[int, Scene]:
         """Sound scenes by the number of their draw."""
         splits = Splits(family=self._family)
-        program = splits.seed_program() if self._which == "seed" else splits.wide_program()
+        draw = splits.seed_program if self._which == "seed" else splits.wide_program
+        program = draw(self._task)
         drawn: dict[int, Scene] = {}
         for index in indices:
             try:

@@ -20,16 +20,13 @@ from coda.graphs.export_sources import PlannerSource
 from coda.memory.rows import EpisodeRow
 from coda.memory.rundb import RunDb
 from coda.sim.export_common import Recording
-from coda.sim.families import FAMILIES
 from coda.sim.rollout import EpisodeData, Outcome
 from coda.sim.sampling import sample_scene
 from coda.sim.scene import Scene
 from coda.sim.splits import Splits
 from coda.tools.episode_store import save_trials
 from coda.tools.evaluation import Trial
-from tests.export_world import check_dataset, episodes, recordings
-
-FAMILY = next(iter(FAMILIES))
+from tests.export_world import FAMILY, check_dataset, episodes, recordings
 
 
 def coda(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:

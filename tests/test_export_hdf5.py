@@ -15,13 +15,19 @@ from scipy.spatial.transform import Rotation
 from coda.sim.export_common import (
     PRIVILEGED_NAMES,
     ExportError,
+    Origin,
+    Recording,
     privileged,
+    record,
     replay_states,
     states_digest,
 )
 from coda.sim.export_files import write_all
 from coda.sim.export_hdf5 import Hdf5Exporter, demonstrations, is_hdf5_export
 from coda.sim.export_xml import local_xml
+from coda.sim.families import FAMILIES
+from coda.sim.planner import ScriptedPlanner
+from coda.sim.rollout import run_scenes
 from coda.sim.scene import Scene
 from tests.export_world import SIZE, recordings
 
@@ -142,3 +148,19 @@ def test_what_is_no_export_is_told_apart(file: Path, tmp_path: Path) -> None:
         next(demonstrations(text))
     with pytest.raises(ExportError, match="exists already"):
         Hdf5Exporter(text)
+
+
+def test_every_task_is_recorded_and_replays(tmp_path: Path) -> None:
+    seeds = [task.seed for item in FAMILIES.values() for task in item.tasks.values()]
+    done = run_scenes(seeds, ScriptedPlanner(), max_steps=16)
+    origins = [Origin(kind="planner", name=scene.tau.task, seed=0) for scene in seeds]
+    held = [one for one in record(done, origins) if isinstance(one, Recording)]
+    assert len(held) == len(seeds)
+    path = tmp_path / "d.hdf5"
+    write_all(Hdf5Exporter(path, with_privileged=True), held)
+    for scene, (_, facts) in zip(seeds, demonstrations(path), strict=True):
+        assert Scene.model_validate(facts["scene"]) == scene
+        assert np.array_equal(replay_states(scene, facts["actions"]), facts["states"])
+        assert 'file="/' not in facts["model_xml"]
+        model = mujoco.MjModel.from_xml_string(local_xml(facts["model_xml"]))
+        assert model.nq + model.nv + 1 == facts["states"].shape[1]

@@ -11,8 +11,8 @@ from coda.sim.frame import Array, SimFrame
 from coda.sim.motion import Motion, choose, servo_chunk
 from coda.sim.planner_handle import operate, operates
 from coda.sim.planner_insert import insert, inserts
-from coda.sim.planner_transfer import transfer
-from coda.sim.predicates import Bool, evaluate
+from coda.sim.planner_transfer import held, transfer
+from coda.sim.predicates import Bool, evaluate, grasp_point
 from coda.sim.roles import ROLES
 from coda.sim.terms import PredicateTerm
 
@@ -20,6 +20,16 @@ __all__ = ["ScriptedPlanner"]
 
 _SUPPORT = ROLES.index("support")
 _STOREY = PredicateTerm(name="on", subject="receptacle", reference="support")
+_TOP = PredicateTerm(name="on", subject="target", reference="receptacle")
+AROUND_M, RETREAT_M = 0.05, 0.06
+"""Beside and over the grasp point of a middle storey: there the fingers may touch it [m]."""
+
+
+def _amid(frame: SimFrame) -> Bool:
+    """Whether the open fingers are still around the middle storey that they set down (B,)."""
+    off = frame.ee_pos - grasp_point(frame, "receptacle")
+    around = (np.linalg.norm(off[:, :2], axis=1) < AROUND_M) & (off[:, 2] < RETREAT_M)
+    return np.asarray(around & ~held(frame, "target") & ~evaluate(_TOP, frame)[0])
 
 
 class ScriptedPlanner:
@@ -36,7 +46,7 @@ class ScriptedPlanner:
         into = inserts(frame, "receptacle")
         if np.any(into):
             motion = choose(into, insert(frame, "target", "receptacle"), motion)
-        tower = (frame.present[:, _SUPPORT] > 0) & ~evaluate(_STOREY, frame)[0]
+        tower = (frame.present[:, _SUPPORT] > 0) & (~evaluate(_STOREY, frame)[0] | _amid(frame))
         if np.any(tower):
             motion = choose(tower, transfer(frame, "receptacle", "support"), motion)
         handle = operates(frame)

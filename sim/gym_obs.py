@@ -20,6 +20,7 @@ from gymnasium import spaces
 
 from coda.sim.engine import ACTION_DIM
 from coda.sim.errors import SimulationError, UnknownName
+from coda.sim.families import family
 from coda.sim.frame import SimFrame
 from coda.sim.render import CAMERAS, Image
 from coda.sim.roles import ROLES
@@ -218,9 +219,15 @@ def check_action(action: Any, shape: tuple[int, ...], rows: Sequence[int] | None
     return np.clip(np.where(np.isfinite(values), values, 0.0), -1.0, 1.0)
 
 
-def step_limit(max_episode_steps: int | None) -> float:
-    """Steps after which an episode is cut; infinite for None and -1, as in `gymnasium.make`."""
-    if max_episode_steps is None or max_episode_steps == -1:
+def episode_limit(max_episode_steps: int | None, family_name: str) -> float:
+    """Control steps after which an episode is cut.
+
+    As in `gymnasium.make`, None takes the family's own limit and -1 means no limit (infinity).
+    Raises `SimulationError` for another number below 1.
+    """
+    if max_episode_steps is None:
+        return family_limit(family_name)
+    if max_episode_steps == -1:
         return math.inf
     if not isinstance(max_episode_steps, int) or max_episode_steps < 1:
         raise SimulationError(
@@ -228,3 +235,8 @@ def step_limit(max_episode_steps: int | None) -> float:
             "or -1 for no limit."
         )
     return max_episode_steps
+
+
+def family_limit(family_name: str) -> int:
+    """Episode limit that gives every task of a family its time [control steps]."""
+    return max(task.max_steps for task in family(family_name).tasks.values())

@@ -15,6 +15,7 @@ from __future__ import annotations
 import gymnasium
 
 from coda.sim.families import FAMILIES, family
+from coda.sim.gym_obs import family_limit
 
 NAMESPACE = "coda"
 VERSION = 0
@@ -33,13 +34,13 @@ def register() -> tuple[str, ...]:
         The names, in the order of the catalogue.
     """
     names = tuple(env_id(name) for name in FAMILIES)
-    for name, chosen in zip(names, FAMILIES.values(), strict=True):
+    for name, family_name in zip(names, FAMILIES, strict=True):
         if name not in gymnasium.registry:
             gymnasium.register(
                 id=name,
                 entry_point="coda.sim.gym_env:CodaEnv",
                 vector_entry_point="coda.sim.gym_vector:CodaVectorEnv",
-                max_episode_steps=max(task.max_steps for task in chosen.tasks.values()),
-                kwargs={"family": chosen.name},
+                max_episode_steps=family_limit(family_name),
+                kwargs={"family": family_name},
             )
     return names

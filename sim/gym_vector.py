@@ -23,17 +23,16 @@ from coda.sim.gym_obs import (
     action_space,
     check_action,
     check_size,
+    episode_limit,
     observation_space,
     pack_observation,
     state_vector,
-    step_limit,
 )
 from coda.sim.gym_scenes import Drawn, ScenesOption, SceneSource
 from coda.sim.gym_stage import Stage
 from coda.sim.gym_view import View
 from coda.sim.predicates import Bool
 from coda.sim.render import FAST, FILM, Image
-from coda.sim.rollout import MAX_STEPS
 from coda.sim.scene import Scene
 
 StepResult = tuple[Observation, npt.NDArray[np.float64], Bool, Bool, dict[str, Any]]
@@ -64,7 +63,8 @@ class CodaVectorEnv(VectorEnv[Observation, Any, npt.NDArray[Any]]):
 
     Args:
         num_envs: Number of environments B.
-        max_episode_steps: Control steps after which an episode is truncated; -1 for no limit.
+        max_episode_steps: Control steps after which an episode is truncated: the longest limit of
+            the family's tasks where None, -1 for no limit.
         autoreset_mode: See above.
         threads: Worker threads for physics; results do not depend on it.
         ahead: Scenes that lie ready for each environment, each about 2 MiB of memory.
@@ -82,7 +82,7 @@ class CodaVectorEnv(VectorEnv[Observation, Any, npt.NDArray[Any]]):
         self,
         num_envs: int = 1,
         *,
-        max_episode_steps: int | None = MAX_STEPS,
+        max_episode_steps: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         threads: int = 1,
         ahead: int = 2,
@@ -106,8 +106,8 @@ class CodaVectorEnv(VectorEnv[Observation, Any, npt.NDArray[Any]]):
         self.num_envs = num_envs
         self._mode = autoreset(autoreset_mode)
         self.metadata = {**type(self).metadata, "autoreset_mode": self._mode}
-        self._limit = step_limit(max_episode_steps)
         self._source = SceneSource(family, scenes, task=task, guard=guard)
+        self._limit = episode_limit(max_episode_steps, self._source.family)
         self.single_observation_space = observation_space(obs_type, image_size)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.single_action_space = action_space()

@@ -12,6 +12,7 @@ from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from coda.sim.errors import SceneError, SimulationError
+from coda.sim.families import family
 from coda.sim.gym_obs import STATE_DIM
 from coda.sim.gym_register import register
 from coda.sim.gym_vector import CodaVectorEnv
@@ -285,6 +286,15 @@ def test_wrong_resets_are_one_line() -> None:
         envs.reset(options={"scene": [0]})
     with pytest.raises(SceneError, match="list has: 0 to 2"):
         envs.reset(options={"scene": 4})
+    envs.close()
+
+
+def test_the_limit_is_that_of_the_familys_longest_task() -> None:
+    limits = [task.max_steps for task in family("stack-insert").tasks.values()]
+    envs = CodaVectorEnv(1, family="stack-insert")
+    envs.reset(seed=0)
+    cuts = [bool(envs.step(np.zeros((1, 7)))[3].any()) for _ in range(max(limits))]
+    assert cuts == [False] * (max(limits) - 1) + [True]
     envs.close()
 
 

@@ -156,16 +156,3 @@ def write_mp4(pictures: Sequence[Image], path: Path, *, fps: float = 10.0) -> Pa
 def _need(pictures: Sequence[Image], path: Path) -> None:
     if not pictures:
         raise SimulationError(f"no pictures to write to {path}.")
-
-
-def contact_sheet(pictures: Sequence[Image], *, columns: int) -> PilImage.Image:
-    """Pictures of equal size in a grid."""
-    if not pictures:
-        raise SimulationError("no pictures for a contact sheet.")
-    height, width = pictures[0].shape[:2]
-    rows = -(-len(pictures) // columns)
-    sheet = PilImage.new("RGB", (columns * width, rows * height), (255, 255, 255))
-    for i, picture in enumerate(pictures):
-        spot = ((i % columns) * width, (i // columns) * height)
-        sheet.paste(PilImage.fromarray(picture), spot)
-    return sheet

@@ -102,9 +102,9 @@ def _search(
                 kind=kind, caption=kind, scene=report.scene, draws=count, refused=tuple(refused)
             )
         refused.append(report.issues[0].code)
-    return Variant(
-        kind=kind, caption=f"{kind}: none", scene=None, draws=draws, refused=tuple(refused)
-    )
+    codes = ", ".join(dict.fromkeys(refused)) or "too like the seed"
+    caption = f"{kind}: no draw passed ({codes})"
+    return Variant(kind=kind, caption=caption, scene=None, draws=draws, refused=tuple(refused))
 
 
 def _samplers(

@@ -39,6 +39,8 @@ from coda.sim.render import CAMERAS, Camera
 
 ENV_TYPE_GYM = 2
 """robomimic's number for Gym environments."""
+MEMORY_BYTES = 2**30
+"""Pictures that wait for a flush, at most."""
 MASKS = ("success", "failure")
 _NAME = "S16"
 """Type of a name in a mask."""
@@ -88,6 +90,8 @@ class Hdf5Exporter:
     def add(self, recording: Recording) -> None:
         """Take one more episode; it is on disk after the next flush."""
         self._new.append(recording)
+        if sum(p.nbytes for one in self._new for p in one.images.values()) > MEMORY_BYTES:
+            self.flush()
 
     def flush(self) -> None:
         """Put every episode taken so far on disk."""

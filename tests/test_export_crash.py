@@ -224,6 +224,18 @@ def test_flushes_come_as_time_goes_by_and_cost_a_bounded_share() -> None:
     assert flushed == [1, 11, 21, 30, -1]  # the first at once, then 20 times what one takes
 
 
+def test_pictures_do_not_pile_up_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    exporter = Hdf5Exporter(tmp_path / "d.hdf5", cameras=CAMERAS)
+    one = beginnings()[0]
+    size = sum(film.nbytes for film in one.images.values())
+    monkeypatch.setattr("coda.sim.export_hdf5.MEMORY_BYTES", 2 * size)
+    seen = []
+    for _ in range(4):
+        exporter.add(one)
+        seen.append(exporter.episodes)
+    assert seen == [0, 0, 3, 3]
+
+
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     def ours(path: Path) -> bool:
         return path.name.startswith("mine")

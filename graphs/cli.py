@@ -14,17 +14,24 @@ import typer
 from coda.graphs.scene_cli import scene_app
 from coda.sim.errors import CodaError
 
-app = typer.Typer(
-    name="coda",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    rich_markup_mode=None,
-    help="CoDA: a simulation data engine and an action policy that co-evolve.\n\n"
-    "'coda run' starts a whole run, with no key, no GPU and no server. 'coda chat' talks with the "
-    "curriculum agent about a run and steers it, 'coda trace' shows who decided what and why.",
-)
-app.add_typer(scene_app)
+
+def _with_groups() -> typer.Typer:
+    """The command, with its groups of sub-commands."""
+    main_app = typer.Typer(
+        name="coda",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+        rich_markup_mode=None,
+        help="CoDA: a simulation data engine and an action policy that co-evolve.\n\n"
+        "'coda run' starts a whole run, with no key, no GPU and no server. 'coda chat' talks with the "
+        "curriculum agent about a run and steers it, 'coda trace' shows who decided what and why.",
+    )
+    main_app.add_typer(scene_app)
+    return main_app
+
+
+app = _with_groups()
 
 RunsDir = Annotated[Path, typer.Option(help="Folder that holds the run folders.")]
 RunName = Annotated[

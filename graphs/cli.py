@@ -25,8 +25,8 @@ def _with_groups() -> typer.Typer:
         rich_markup_mode=None,
         help="CoDA: a simulation data engine and an action policy that co-evolve.\n\n"
         "'coda run' starts a whole run, with no key, no GPU and no server. 'coda chat' talks with "
-        "the curriculum agent about a run and steers it, 'coda trace' shows who decided what and why. "
-        "'coda scene' draws, checks and films scenes.",
+        "the curriculum agent about a run and steers it, 'coda trace' shows who decided "
+        "what and why. 'coda scene' draws, checks and films scenes.",
     )
     main_app.add_typer(scene_app)
     return main_app

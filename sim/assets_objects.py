@@ -2,7 +2,32 @@
 
 from __future__ import annotations
 
+import math
+
 from coda.sim.asset import Asset, Part
+
+STAR = 0.76
+"""Half side, over the radius, of the two crossed squares that a rod collides as."""
+
+
+def _rod(radius: float, half: float) -> tuple[Part, ...]:
+    """An upright rod that looks round and collides as two crossed boxes.
+
+    A cylinder that lies on a floor has one contact at a time, which jumps from end to end: it never
+    comes to rest.
+    """
+    side = (STAR * radius, STAR * radius, half)
+    crossed = [Part(shape="box", half_m=side, yaw=yaw, hidden=True) for yaw in (0.0, math.pi / 4)]
+    return (Part(shape="cylinder", half_m=(radius, radius, half), visual=True), *crossed)
+
+
+def _band(radius: float, low: float, high: float, tone: float = 1.4) -> Part:
+    """A ring or a tip of another tone from height `low` to `high`, drawn only [m]."""
+    half = (radius, radius, (high - low) / 2)
+    return Part(
+        shape="cylinder", half_m=half, pos_m=(0.0, 0.0, (low + high) / 2), tone=tone, visual=True
+    )
+
 
 OBJECTS: tuple[Asset, ...] = (
     Asset(
@@ -112,17 +137,7 @@ OBJECTS: tuple[Asset, ...] = (
         half_size_m=(0.017, 0.017, 0.032),
         mass_kg=0.12,
         graspable=True,
-        parts=(
-            Part(shape="cylinder", half_m=(0.017, 0.017, 0.030), pos_m=(0.0, 0.0, -0.002)),
-            Part(
-                shape="cylinder",
-                half_m=(0.0172, 0.0172, 0.008),
-                pos_m=(0.0, 0.0, 0.0206),
-                tone=0.35,
-                visual=True,
-            ),
-            Part(shape="cylinder", half_m=(0.006, 0.006, 0.002), pos_m=(0.0, 0.0, 0.030), tone=1.4),
-        ),
+        parts=(*_rod(0.017, 0.032), _band(0.0172, 0.014, 0.0322, 0.35), _band(0.006, 0.032, 0.035)),
     ),
     Asset(
         name="jar",
@@ -132,16 +147,7 @@ OBJECTS: tuple[Asset, ...] = (
         half_size_m=(0.024, 0.024, 0.034),
         mass_kg=0.15,
         graspable=True,
-        parts=(
-            Part(shape="cylinder", half_m=(0.024, 0.024, 0.034)),
-            Part(
-                shape="cylinder",
-                half_m=(0.0242, 0.0242, 0.009),
-                pos_m=(0.0, 0.0, 0.0252),
-                tone=0.55,
-                visual=True,
-            ),
-        ),
+        parts=(*_rod(0.024, 0.034), _band(0.0242, 0.016, 0.0342, 0.55)),
     ),
     Asset(
         name="candle",
@@ -151,16 +157,7 @@ OBJECTS: tuple[Asset, ...] = (
         half_size_m=(0.018, 0.018, 0.048),
         mass_kg=0.1,
         graspable=True,
-        parts=(
-            Part(shape="cylinder", half_m=(0.018, 0.018, 0.048)),
-            Part(
-                shape="cylinder",
-                half_m=(0.002, 0.002, 0.005),
-                pos_m=(0.0, 0.0, 0.053),
-                tone=0.2,
-                visual=True,
-            ),
-        ),
+        parts=(*_rod(0.018, 0.048), _band(0.002, 0.048, 0.058, 0.2)),
     ),
     Asset(
         name="plate",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -187,6 +188,20 @@ def test_pictures_are_drawn_before_every_action(tmp_path: Path) -> None:
     exporter = LeRobotExporter(tmp_path / "d", cameras=CAMERAS, size=(64, 64))
     write_all(exporter, [drawn])
     check_dataset(tmp_path / "d", [drawn])
+
+
+@pytest.mark.slow
+def test_the_replay_that_the_card_shows_runs(dataset: Path) -> None:
+    card = (dataset / "README.md").read_text()
+    (snippet,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", f"{snippet}\nprint(len(states))"],
+        cwd=dataset,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == f"{recordings()[0].steps + 1}\n", done.stderr
 
 
 LEROBOT = os.environ.get("CODA_LEROBOT_PYTHON") or (

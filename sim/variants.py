@@ -180,7 +180,9 @@ def _replaced(task: TaskSpec, base: Scene, gate: Gate, rng: np.random.Generator)
         found = _search("asset", make, gate, rng)
         if found.scene is not None:
             old, new = (s.alpha.objects[role].asset for s in (base, found.scene))
-            return replace(found, caption=f"{ASSETS[new].noun} for {ASSETS[old].noun}")
+            nouns = ASSETS[old].noun, ASSETS[new].noun
+            a, b = (old, new) if nouns[0] == nouns[1] else nouns
+            return replace(found, caption=f"{b} for {a}")
     return _none("asset", "no other asset passes the gate")
 
 

@@ -24,9 +24,9 @@ FLOOR_M = 0.008
 """Thickness of a hole's floor [m]."""
 POST_HALF_M = 0.0095
 """Half width, or radius, of a post [m]."""
-FOOT_HALF_M: Vec3 = (0.032, 0.032, 0.006)
-"""Half extents of a post's foot [m]."""
-POST_TIP_M = 0.041
+FOOT_HALF_M: Vec3 = (0.055, 0.055, 0.003)
+"""Half extents of a post's foot: wide enough for a nut to lie flat with its handle [m]."""
+POST_TIP_M = 0.038
 """Half of a post's whole height, foot included [m]."""
 RING_HALF_M = 0.007
 """Half thickness of a nut's ring [m]."""

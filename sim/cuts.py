@@ -72,8 +72,8 @@ CUTS: Mapping[str, Cuts] = MappingProxyType(
         ),
         "stack-insert": Cuts(
             scale_parts=(5, 5),
-            load_edges=(0.03, 0.06, 0.10, 0.20, 0.35, 0.55, 0.80),
-            friction_edges=(0.30, 0.45, 0.65, 0.95, 1.05, 1.25, 1.50),
+            load_edges=(0.03, 0.06, 0.10, 0.20, 0.35, 0.50, 0.70),
+            friction_edges=(0.40, 0.50, 0.65, 0.95, 1.05, 1.25, 1.50),
             away_width_m=None,
             away_scale=(0.86, 1.10),
             away_load=1.0,

@@ -198,8 +198,8 @@ WIDE: Ranges = {
     "yaw": {"sigma.target.yaw": _TURN},
     "size": {"alpha.target.scale": Uniform(low=0.80, high=1.15)},
     "mass-friction": {
-        "alpha.target.mass_kg": Uniform(low=0.03, high=0.80),
-        "alpha.target.friction": Uniform(low=0.30, high=1.50),
+        "alpha.target.mass_kg": Uniform(low=0.03, high=0.70),
+        "alpha.target.friction": Uniform(low=0.40, high=1.50),
     },
     "distractors": {
         "tau.distractors": Choice(values=(0, 1, 2, 3)),
@@ -234,5 +234,5 @@ STACK_INSERT = Family(
         MinSeparation(roles=("receptacle", "support"), distance_m=SEPARATION_M),
     ),
     held_out_assets=("cylinder", "peg-round", "nut-round"),
-    salt="stack-insert/1",
+    salt="stack-insert/799",
 )

@@ -25,8 +25,10 @@ CENTRED_M, ALIGNED_RAD = 0.0025, 0.04
 """Errors with which it is lowered into the mouth."""
 LOWER_M = 0.012
 """How far it is lowered in one chunk [m]."""
-DROP_M = 0.010
+DROP_M = 0.004
 """Height over the seat from which it is let go [m]."""
+HAND_M = 0.012
+"""Height over a hole's block under which the fingers do not go [m]."""
 
 
 def inserts(frame: SimFrame, reference: Role) -> Bool:
@@ -66,7 +68,7 @@ def insert(frame: SimFrame, subject: Role, reference: Role) -> Motion:
     holding = held(frame, subject)
     gap = surface_gap(frame, subject, reference)
     motion = choose(holding, _bring(frame, subject, reference, gap), approach(frame, subject))
-    ready = holding & inside & (gap < DROP_M)
+    ready = holding & inside & ((gap < DROP_M) | _blocked(frame, subject, reference))
     opened = frame.gripper_width_m > 0.02 + 2 * frame.grip_half[:, i].min(axis=1)
     closing = frame.gripper_command > 0
     stay = (ready | (closing & ~opened))[:, None]
@@ -76,13 +78,35 @@ def insert(frame: SimFrame, subject: Role, reference: Role) -> Motion:
     return choose(ready | (inside & ~holding), let_go, motion)
 
 
+def _leading(frame: SimFrame, subject: Role, reference: Role) -> Array:
+    """Point (B, 3) on the subject's axis that has to be over the mouth [m].
+
+    Its lower end, as it may hang tilted; once that is in, the point at the height of the mouth.
+    """
+    i, j = ROLES.index(subject), ROLES.index(reference)
+    axis = frame.rot[:, i, :, 2]
+    mouth = frame.pos[:, j, 2] + frame.mouth[:, j]
+    along = (mouth - frame.pos[:, i, 2]) / np.where(axis[:, 2] > 0.5, axis[:, 2], np.inf)
+    along = np.clip(along, -frame.half_size[:, i, 2], 0.0)
+    return np.asarray(frame.pos[:, i] + along[:, None] * axis)
+
+
+def _blocked(frame: SimFrame, subject: Role, reference: Role) -> Bool:
+    """Whether the fingers, which hold a peg around its axis, are just over the block (B,)."""
+    i, j = ROLES.index(subject), ROLES.index(reference)
+    around = np.linalg.norm(frame.pos[:, i, :2] - frame.ee_pos[:, :2], axis=1) < 0.015
+    rim = frame.pos[:, j, 2] + frame.mouth[:, j]
+    return np.asarray(around & (frame.ee_pos[:, 2] < rim + HAND_M))
+
+
 def _bring(frame: SimFrame, subject: Role, reference: Role, gap: Array) -> Motion:
     """Lift, carry over the mouth, align, lower."""
     i, j = ROLES.index(subject), ROLES.index(reference)
     turn = quarter_turn_error(frame, subject, reference)
-    off = frame.pos[:, j] - frame.pos[:, i]
+    tip = _leading(frame, subject, reference)
+    off = frame.pos[:, j] - tip
     far = np.linalg.norm(off[:, :2], axis=1)
-    arm = frame.pos[:, i, :2] - frame.ee_pos[:, :2]
+    arm = tip[:, :2] - frame.ee_pos[:, :2]
     over = -depth_below_mouth(frame, subject, reference)
     entered = (over < 0.0) & (far < frame.seat_half[:, j].min(axis=1))
     fits = (far < CENTRED_M) & (np.abs(turn) < ALIGNED_RAD)

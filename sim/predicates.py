@@ -25,6 +25,10 @@ MAX_GRASP_HALF_M = 0.037
 """Widest half extent that the fingers close on [m]."""
 BETWEEN = 0.6
 """Share of an object's width that the fingers stay apart by while they hold it."""
+INSERTED_TILT = 0.35
+"""Largest tilt of what counts as inserted [rad]."""
+TILT_ARM_M = 0.05
+"""Turns an excess of tilt into a margin [m / rad]."""
 TOUCH_M = 1e-3
 """Margin given to a contact that is true or false without a distance [m]."""
 
@@ -194,6 +198,18 @@ def _inside(frame: SimFrame, term: PredicateTerm, limit: float) -> Array:
     return np.minimum(_within(frame, term, limit), over_floor)
 
 
+def _inserted(frame: SimFrame, term: PredicateTerm, limit: float) -> Array:
+    # depth along the subject's own axis: a corner of what hangs tilted does not count
+    reference = _reference(term)
+    i, j = ROLES.index(term.subject), ROLES.index(reference)
+    axis = np.clip(frame.rot[:, i, 2, 2], -1.0, 1.0)
+    bottom = frame.pos[:, i, 2] - np.abs(axis) * frame.half_size[:, i, 2]
+    depth = frame.pos[:, j, 2] + frame.mouth[:, j] - bottom
+    straight = TILT_ARM_M * (INSERTED_TILT - np.arccos(axis))
+    side = seat_clearance(frame, term.subject, reference)
+    return np.minimum(np.minimum(side, depth - limit), straight)
+
+
 def _joint_at(frame: SimFrame, term: PredicateTerm, limit: float) -> Array:
     return np.asarray(limit - np.abs(frame.opening - frame.joint_goal))
 
@@ -251,7 +267,7 @@ _MARGINS: Mapping[PredicateName, Callable[[SimFrame, PredicateTerm, float], Arra
             "upright": _upright,
             "contact": _contact,
             "inside": _inside,
-            "inserted": _within,
+            "inserted": _inserted,
             "joint_at": _joint_at,
         }
     )

@@ -21,7 +21,7 @@ PredicateName = Literal[
     "upright",  # tilt of the subject's vertical axis [rad]
     "contact",  # subject touches the reference
     "inside",  # subject within the walls and below the rim of the reference [m]
-    "inserted",  # subject in the hole, or around the post, of the reference [m]
+    "inserted",  # upright in the hole, or around the post, of the reference [m]
     "joint_at",  # opening of the fixture to the task's goal opening [share of its travel]
 ]
 """Names of the predicates; units of their margins beside them."""

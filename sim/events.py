@@ -43,16 +43,22 @@ WATCHED: tuple[PredicateTerm, ...] = (
     PredicateTerm(name="upright"),
 )
 """Terms that a timeline follows."""
+HANDLE: tuple[PredicateTerm, ...] = (
+    PredicateTerm(name="grasped", subject="handle"),
+    PredicateTerm(name="joint_at", subject="handle"),
+)
+"""Terms that it follows beside them where a fixture with a handle is in the scene."""
 
 
 def watched(frame: SimFrame) -> tuple[PredicateTerm, ...]:
-    """Terms to follow in a scene: the standard ones, and grasps of its distractors."""
+    """Terms to follow in a scene: the standard ones, its handle's, its distractors' grasps."""
+    handle = HANDLE if frame.present[0, ROLES.index("handle")] > 0 else ()
     extra = tuple(
         PredicateTerm(name="grasped", subject=role)
         for role in DISTRACTORS
         if frame.present[0, ROLES.index(role)] > 0
     )
-    return (*WATCHED, *extra)
+    return (*WATCHED, *handle, *extra)
 
 
 def timeline(episode: EpisodeData) -> tuple[Event, ...]:

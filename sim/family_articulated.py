@@ -219,6 +219,6 @@ ARTICULATED_FAMILY = Family(
     workspace_x=WORKSPACE_X,
     workspace_y=WORKSPACE_Y,
     held_out_assets=("drawer-narrow", "door-low", "case-lid", "crank"),
-    salt="articulated/338",
+    salt="articulated/71",
 )
 """The articulated family."""

@@ -189,6 +189,6 @@ PUT_INSIDE = Family(
     workspace_y=WORKSPACE_Y,
     separation=(MinSeparation(roles=("target", "receptacle"), distance_m=TARGET_TO_GOAL_M),),
     held_out_assets=("can", "jar"),
-    salt="put-inside/338",
+    salt="put-inside/34",
 )
 """The put-inside family."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 
 from coda.sim.assets import ASSETS
@@ -32,6 +32,7 @@ COLOURS: Mapping[str, tuple[float, float, float]] = MappingProxyType(
 """Colour names and their typical (r, g, b) in [0, 1]."""
 
 
+@lru_cache(maxsize=4096)
 def colour_name(rgba: tuple[float, ...]) -> str:
     """The nearest colour name of (r, g, b[, a]) in [0, 1]; alpha is ignored."""
 

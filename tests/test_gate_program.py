@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coda.sim.families import FAMILIES
 from coda.sim.gate import GATE_CODES, Gate
 from coda.sim.gate_codes import make_issue
 from coda.sim.program import GenerationProgram, Issue
@@ -18,7 +19,19 @@ GATE = Gate(Splits())
 
 
 def data(*edits: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {"name": "t", "family": "pick-place", "edits": list(edits), **more}
+    return {"name": "t", "family": "pick-place", "edits": list(edits)} | more
+
+
+def stack(*edits: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return data(*edits, family="stack-insert", **more)
+
+
+def fixture(*edits: dict[str, Any]) -> dict[str, Any]:
+    return data(*edits, family="articulated")
+
+
+def task(*names: str) -> dict[str, Any]:
+    return edit("tau.task", "choice", values=list(names))
 
 
 def edit(path: str, kind: str, **fields: Any) -> dict[str, Any]:
@@ -32,7 +45,14 @@ def codes(source: Any) -> list[str]:
     return [issue.code for issue in result]
 
 
-@pytest.mark.parametrize("source", [Splits().seed_program(), Splits().wide_program()])
+REFERENCES = [
+    program
+    for name in FAMILIES
+    for program in (Splits(family=name).seed_program(), Splits(family=name).wide_program())
+]
+
+
+@pytest.mark.parametrize("source", REFERENCES, ids=lambda p: f"{p.family}: {p.name}")
 def test_reference_programs_pass_in_every_form(source: GenerationProgram) -> None:
     for form in (source, source.model_dump(), source.model_dump_json()):
         assert GATE.check_program(form) == source
@@ -86,10 +106,42 @@ def test_reference_programs_pass_in_every_form(source: GenerationProgram) -> Non
               edit("sigma.target.xy", "fixed", value=[0.4, 0.0])), "edit-order"),
         (data(edit("sigma.distractor-1.yaw", "fixed", value=0.0),
               edit("tau.distractors", "fixed", value=1)), "edit-order"),
+        (stack(edit("sigma.target.yaw", "fixed", value=0.0), task("stack-two")), "edit-order"),
+        (stack(task("stack-four")), "value-type"),
+        (stack(edit("tau.task", "uniform", low=0, high=1)), "value-type"),
+        (data(task("place")), "unknown-path"),
+        (data(edit("sigma.support.xy", "fixed", value=[0.5, 0.0])), "role-absent"),
+        (stack(edit("sigma.support.xy", "fixed", value=[0.5, 0.0])), "role-absent"),
+        (stack(task("stack-two", "nut-on-peg"), edit("sigma.support.xy", "fixed", value=[0.5, 0])),
+         "role-absent"),
+        (stack(task("stack-two"), constraints=[{"kind": "min-separation", "distance_m": 0.1,
+                                                "roles": ["target", "support"]}]), "role-absent"),
+        (stack(task("stack-two"), edit("alpha.target.asset", "fixed", value="nut-round")),
+         "value-type"),
+        (fixture(edit("tau.opening", "fixed", value=0.95)), "value-range"),
+        (fixture(task("close-door"), edit("tau.opening", "fixed", value=0.0)), "value-range"),
+        (fixture(edit("alpha.target.damping", "fixed", value=100.0)), "value-range"),
+        (data(edit("tau.opening", "fixed", value=0.5)), "unknown-path"),
+        (data(edit("alpha.target.damping", "fixed", value=1.0)), "unknown-path"),
     ],
 )  # fmt: skip
 def test_each_fault_has_its_code(source: Any, code: str) -> None:
     assert code in codes(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        stack(task("stack-two", "stack-three"), edit("sigma.support.xy", "fixed", value=[0.5, 0])),
+        stack(task("stack-two", "nut-on-peg"),
+              edit("alpha.target.asset", "choice", values=["cube", "nut-round"])),
+        fixture(task("open-door", "close-door"), edit("tau.opening", "uniform", low=0, high=1)),
+        fixture(edit("tau.opening", "fixed", value=0.4)),
+        data(edit("sigma.robot.yaw", "fixed", value=0.4)),
+    ],
+)  # fmt: skip
+def test_what_some_drawable_task_has_is_sound(source: Any) -> None:
+    assert codes(source) == []
 
 
 def test_every_issue_says_path_value_limit_and_remedy() -> None:
@@ -140,14 +192,18 @@ ODD_SAMPLER = st.fixed_dictionaries(
 @given(
     edits=st.lists(
         st.fixed_dictionaries(
-            {"path": st.sampled_from(["sigma.target.xy", "tau.distractors", "x"]) | JSON},
+            {
+                "path": st.sampled_from(["sigma.target.xy", "tau.distractors", "tau.task", "x"])
+                | JSON
+            },
             optional={"sampler": ODD_SAMPLER | JSON},
         ),
         max_size=4,
-    )
+    ),
+    family=st.sampled_from(sorted(FAMILIES)),
 )
-def test_no_program_crashes_the_gate(edits: list[dict[str, Any]]) -> None:
-    for source in (data(*edits), json.dumps(data(*edits))):
+def test_no_program_crashes_the_gate(edits: list[dict[str, Any]], family: str) -> None:
+    for source in (data(*edits, family=family), json.dumps(data(*edits, family=family))):
         result = GATE.check_program(source)
         if not isinstance(result, GenerationProgram):
             assert result

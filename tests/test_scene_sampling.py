@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coda.sim.assets import ASSETS
-from coda.sim.factors import FACTORS
+from coda.sim.families import FAMILIES, family
+from coda.sim.family import opening_range
 from coda.sim.gate_checks import GRASP_WIDTH_M, footprint_gap, separation, static_findings
-from coda.sim.gate_program import program_issues
+from coda.sim.gate_program import drawable_tasks, program_issues
 from coda.sim.paths import write_factor
 from coda.sim.program import (
     Choice,
@@ -21,17 +22,15 @@ from coda.sim.program import (
     Fixed,
     GenerationProgram,
     MinSeparation,
-    Mixture,
     Normal,
-    Polar,
-    RelativeToRole,
     Sampler,
     Uniform,
 )
 from coda.sim.roles import AXES, Axis
 from coda.sim.sampling import Rejected, all_edits, sample_scene, sample_where
 from coda.sim.scene import Scene
-from coda.sim.splits import HELD_OUT_ASSETS, Splits
+from coda.sim.splits import Splits
+from tests.program_strategies import programs
 
 SPLITS = Splits()
 
@@ -58,12 +57,12 @@ def test_the_same_seed_draws_the_same_scene_and_others_differ() -> None:
 
 
 def test_the_guard_keeps_every_scene_out_of_held_out_cells() -> None:
-    wide = SPLITS.wide_program()
+    wide, held_out = SPLITS.wide_program(), set(family("pick-place").held_out_assets)
     for i in range(30):
         scene = sample_scene(wide, rng(i), guard=SPLITS)
         assert SPLITS.held_out(scene) == ()
         SPLITS.check(scene)
-        assert not {record.asset for record in scene.alpha.objects.values()} & set(HELD_OUT_ASSETS)
+        assert not {record.asset for record in scene.alpha.objects.values()} & held_out
     free = [sample_scene(wide, rng(i)) for i in range(30)]
     assert any(SPLITS.held_out(scene) for scene in free)
 
@@ -151,46 +150,6 @@ def test_square_objects_keep_their_yaw_within_a_quarter_turn() -> None:
     assert pose.yaw == pytest.approx(1.2 - math.pi / 2, abs=1e-6)
 
 
-def _samplers(path: str) -> st.SearchStrategy[Sampler]:
-    """Samplers that fit a path's type, with bounds anywhere in its range."""
-    factor = FACTORS[path]
-    if factor.kind == "asset":
-        names = st.lists(st.sampled_from(factor.names), min_size=1, max_size=4)
-        return names.map(lambda values: Choice(values=tuple(values)))
-    if factor.kind == "count":
-        return st.integers(0, 3).map(lambda value: Fixed(value=value))
-    spans = [
-        st.tuples(st.floats(a, b), st.floats(a, b)).map(sorted)
-        for a, b in zip(factor.low, factor.high, strict=True)
-    ]
-
-    def uniform(pairs: tuple[list[float], ...]) -> Sampler:
-        low, high = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
-        if factor.kind == "number":
-            return Uniform(low=low[0], high=high[0])
-        return Uniform(low=low, high=high)
-
-    plain: st.SearchStrategy[Sampler] = st.tuples(*spans).map(uniform)
-    if not path.endswith(".xy"):
-        return plain
-    ring = Polar(center=(0.48, 0.0), radius=(0.0, 0.25), angle=(-math.pi, math.pi))
-    near = RelativeToRole(role="target", radius=(0.08, 0.2))
-    extra: list[Sampler] = [ring] if path == "sigma.target.xy" else [ring, near]
-    return st.one_of(plain, st.sampled_from(extra), st.just(Mixture(components=tuple(extra))))  # type: ignore[arg-type]
-
-
-@st.composite
-def programs(draw: st.DrawFn) -> GenerationProgram:
-    paths = draw(st.lists(st.sampled_from(sorted(FACTORS)), unique=True, max_size=8))
-    paths.sort(key=lambda p: (p != "tau.distractors", p != "sigma.target.xy"))
-    if any("distractor-" in path for path in paths):
-        paths = ["tau.distractors", *(p for p in paths if p != "tau.distractors")]
-    edits = [Edit(path=path, sampler=draw(_samplers(path))) for path in paths]
-    if any("distractor-" in path for path in paths):
-        edits[0] = Edit(path="tau.distractors", sampler=Fixed(value=3))
-    return GenerationProgram(name="drawn", family="pick-place", edits=tuple(edits))
-
-
 @settings(max_examples=60, deadline=None)
 @given(drawn=programs(), seed=st.integers(0, 2**32 - 1), guarded=st.booleans())
 def test_sound_programs_draw_valid_scenes_or_say_why_not(
@@ -198,16 +157,69 @@ def test_sound_programs_draw_valid_scenes_or_say_why_not(
 ) -> None:
     assert program_issues(drawn) == ()
     assert GenerationProgram.model_validate_json(drawn.model_dump_json()) == drawn
+    splits = Splits(family=drawn.family)
     try:
-        scene = sample_scene(drawn, rng(seed), guard=SPLITS if guarded else None)
+        scene = sample_scene(drawn, rng(seed), guard=splits if guarded else None)
     except Rejected:
         return
+    assert scene.tau.task in drawable_tasks(drawn)
     assert static_findings(scene) == []
     assert Scene.from_text(scene.canonical()) == scene
-    assert not guarded or SPLITS.held_out(scene) == ()
+    assert not guarded or splits.held_out(scene) == ()
     for edit in drawn.edits:
         if isinstance(edit.sampler, Fixed) and edit.path == "tau.distractors":
             assert scene.tau.distractors == edit.sampler.value
+
+
+def stack(**samplers: Sampler) -> GenerationProgram:
+    """A program of stack and insert."""
+    return program(**samplers).model_copy(update={"family": "stack-insert"})
+
+
+def test_edits_of_roles_that_the_drawn_task_lacks_are_skipped() -> None:
+    both = stack(
+        tau__task=Choice(values=("stack-two", "stack-three")),
+        sigma__support__xy=Fixed(value=(0.60, -0.10)),
+    )
+    scenes = [sample_scene(both, rng(i)) for i in range(12)]
+    assert {scene.tau.task for scene in scenes} == {"stack-two", "stack-three"}
+    for scene in scenes:
+        support = scene.sigma.poses.get("support")
+        assert (support is None) == (scene.tau.task == "stack-two")
+        assert support is None or support.xy == (0.60, -0.10)
+
+
+def test_assets_and_openings_are_narrowed_to_the_drawn_task() -> None:
+    names = ("cube", "brick", "peg-square", "peg-long")
+    mixed = stack(
+        tau__task=Choice(values=("stack-two", "peg-in-hole")),
+        alpha__target__asset=Choice(values=names),
+    )
+    for i in range(16):
+        scene = sample_scene(mixed, rng(i))
+        asset = scene.alpha.objects["target"].asset
+        assert asset.startswith("peg") == (scene.tau.task == "peg-in-hole")
+    fixtures = program(
+        tau__task=Choice(values=("open-drawer", "close-drawer")),
+        tau__opening=Uniform(low=0.0, high=1.0),
+    ).model_copy(update={"family": "articulated"})
+    for i in range(16):
+        scene = sample_scene(fixtures, rng(i))
+        low, high = opening_range(family("articulated").tasks[scene.tau.task])
+        assert low <= scene.tau.opening <= high
+
+
+def test_every_task_of_a_family_is_drawn_from_its_own_seed_scene() -> None:
+    for item in FAMILIES.values():
+        if len(item.tasks) == 1:
+            continue
+        for name, task in item.tasks.items():
+            only = GenerationProgram(
+                name="t",
+                family=item.name,
+                edits=(Edit(path="tau.task", sampler=Fixed(value=name)),),
+            )
+            assert sample_scene(only, rng()) == task.seed
 
 
 def test_footprints_measure_boxes_and_discs() -> None:

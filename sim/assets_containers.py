@@ -8,6 +8,8 @@ from coda.sim.asset import Asset, Part
 
 FLOOR_M = 0.005
 """Thickness of a container's floor [m]."""
+THICK_M = 0.013
+"""Thickness of the walls of octagonal containers [m]; see `_round_container`."""
 RIM_TONE, FLOOR_TONE = 1.12, 0.72
 _OCTAGON = 8
 
@@ -117,16 +119,23 @@ def _round_container(
     bottom: float,
     top: float,
     height: float,
+    seat: float,
     extra: tuple[Part, ...],
-    *,
-    wall: float = 0.005,
 ) -> Asset:
-    """An octagonal container, `bottom` and `top` wide inside (from its axis to a wall).
+    """An octagonal container.
 
-    Its seat is a square small enough that nothing that leans on the outside has its centre in it.
+    Args:
+        name: Name in the catalogue.
+        noun: How an instruction names it.
+        bottom: Distance of its axis from the inner face of a wall, at the foot [m].
+        top: The same at the rim [m].
+        height: Its height [m].
+        seat: Half side of the square in which the centres of what lies inside are [m]; its corners
+            reach into the thick walls, but nothing that leans on the outside has its centre there.
+        extra: Further shapes.
     """
+    wall = THICK_M
     outer = (top + wall) / math.cos(math.pi / _OCTAGON)
-    seat = 0.86 * (bottom + top) / 2
     return Asset(
         name=name,
         noun=noun,
@@ -152,6 +161,25 @@ def _rim(x: float, y: float, height: float) -> tuple[Part, ...]:
     top = height / 2
     lip = _sides(x + 0.003, y + 0.003, top - 0.010, top, wall=0.010, tone=RIM_TONE, visual=True)
     return lip
+
+
+def _hoop(
+    bottom: float, top: float, height: float, at: float, share: float, tone: float
+) -> tuple[Part, ...]:
+    """A band around an octagonal container, drawn only.
+
+    Args:
+        bottom: As in `_round_container`.
+        top: As in `_round_container`.
+        height: As in `_round_container`.
+        at: Where its middle is, as a share of the height.
+        share: Half its width, as a share of the height.
+        tone: Its tone.
+    """
+    low, high = max(at - share, 0.0), min(at + share, 1.01)  # over the wall, or both would flicker
+    ends = [bottom + (top - bottom) * x - 0.001 for x in (low, high)]
+    z = [(x - 0.5) * height for x in (low, high)]
+    return _ring(*ends, *z, wall=THICK_M + 0.004, tone=tone, visual=True)
 
 
 def _slats(x: float, y: float, height: float, wall: float) -> tuple[Part, ...]:
@@ -198,18 +226,18 @@ CONTAINERS: tuple[Asset, ...] = (
         "organizer", "organizer", (0.080, 0.100), 0.050, _rim(0.080, 0.100, 0.050)
     ),
     _round_container(
-        "basket", "basket", 0.072, 0.086, 0.085,
-        _ring(0.084, 0.088, 0.0305, 0.0425, wall=0.008, tone=RIM_TONE, visual=True)
-        + _ring(0.0785, 0.0795, -0.006, 0.0, wall=0.0065, tone=0.85, visual=True),
+        "basket", "basket", 0.069, 0.080, 0.082, 0.0645,
+        _hoop(0.069, 0.080, 0.082, 0.90, 0.10, RIM_TONE)
+        + _hoop(0.069, 0.080, 0.082, 0.55, 0.08, 0.85)
+        + _hoop(0.069, 0.080, 0.082, 0.22, 0.08, 0.85),
     ),
     _round_container(
-        "tub", "tub", 0.070, 0.092, 0.048,
-        _ring(0.090, 0.092, 0.018, 0.024, wall=0.008, tone=RIM_TONE, visual=True),
+        "tub", "tub", 0.066, 0.082, 0.046, 0.064,
+        _hoop(0.066, 0.082, 0.046, 0.88, 0.12, RIM_TONE),
     ),
     _round_container(
-        "pot", "pot", 0.080, 0.080, 0.080,
-        _ring(0.0795, 0.0795, 0.034, 0.040, wall=0.008, tone=1.2, visual=True)
-        + _grips(0.085, 0.028),
+        "pot", "pot", 0.077, 0.077, 0.078, 0.069,
+        _hoop(0.077, 0.077, 0.078, 0.92, 0.08, 1.2) + _grips(0.077 + THICK_M, 0.028),
     ),
 )  # fmt: skip
 """Containers to put things into: bins, baskets, tubs, pots."""

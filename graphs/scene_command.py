@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import warnings
 from collections import Counter
@@ -246,7 +247,9 @@ def _save(path: Path, write: Callable[[Path], object]) -> None:
     try:
         write(part)
         os.replace(part, path)
-    except PermissionError as error:
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
         raise OutputError(f"cannot write {path}: {error.strerror}; choose another -o.") from None
     finally:
         part.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
@@ -250,6 +251,19 @@ def test_nothing_is_overwritten_silently(
     assert "cannot write 'a.txt'; allowed endings: " in capsys.readouterr().err
     assert coda(monkeypatch, *words, f"nowhere/{old.name}") == 2
     assert "nowhere; make it first" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("needs_gl")
+def test_a_place_that_cannot_be_written_is_one_line(
+    inside: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(self: PilImage.Image, path: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(PilImage.Image, "save", refused)
+    assert coda(monkeypatch, "draw", "pick-place", "-o", "a.png") == 2
+    error = capsys.readouterr().err
+    assert error == "coda: cannot write a.png: Permission denied; choose another -o.\n"
 
 
 @pytest.mark.parametrize(

@@ -2,177 +2,186 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from pydantic import ValidationError
 
-from coda.sim.assets import ASSETS, half_size
+from coda.sim.agreement import agreement_issues
+from coda.sim.assets import ASSETS, half_size, scaled
 from coda.sim.errors import UnknownName
-from coda.sim.factors import FACTORS, check_value
-from coda.sim.families import family
-from coda.sim.gate_codes import make_issue
+from coda.sim.factors import scene_factors, value_issue
+from coda.sim.families import family, task_of
+from coda.sim.gate_findings import Finding, finding
+from coda.sim.gate_placement import MIN_GAP_M, check_placement, footprint_gap
+from coda.sim.mjcf_touch import fixture_role
 from coda.sim.paths import read_factor
-from coda.sim.program import Issue
-from coda.sim.roles import Role
+from coda.sim.plain_data import shown
+from coda.sim.predicates import DEFAULT_LIMITS
+from coda.sim.roles import DISTRACTORS, ROLES, Role
 from coda.sim.scene import Scene
-from coda.sim.wording import ambiguous_roles, phrase, unnamed_roles
+from coda.sim.terms import PredicateName
+from coda.sim.wording import ambiguous_roles, phrase
+
+__all__ = [
+    "GRASP_WIDTH_M",
+    "GRIP_LOAD_KG",
+    "MIN_GAP_M",
+    "Finding",
+    "carried",
+    "footprint_gap",
+    "separation",
+    "static_findings",
+]
 
 GRASP_WIDTH_M = 0.072
-"""Widest target that the gripper (0.08 m) takes with some room [m]."""
+"""Widest part that the gripper (0.08 m) takes with some room [m]."""
 GRIP_LOAD_KG = 2.3
 """Largest mass over friction coefficient that the gripper's force holds while it moves [kg]."""
-MIN_GAP_M = 0.008
-"""Least gap between the footprints of two objects [m]."""
+FIT_M = 0.002
+"""Least play on each side of what goes into a container [m]."""
+MAX_NAME = 40
+"""Longest name that is looked up."""
+PLACING: frozenset[PredicateName] = frozenset({"on", "inside", "inserted"})
+"""Predicates that say where a carried object comes to be."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """An issue, and the paths through which another draw could cure it, best first."""
-
-    issue: Issue
-    paths: tuple[str, ...]
-
-
-def _finding(
-    code: str, path: str, value: str, limit: str, remedy: str, *other_paths: str
-) -> Finding:
-    return Finding(issue=make_issue(code, path, value, limit, remedy), paths=(path, *other_paths))
+def carried(scene: Scene) -> tuple[tuple[Role, Role], ...]:
+    """What the task has the gripper carry, and where to, in the order in which it must happen."""
+    terms = task_of(scene).seed.nu.terms
+    pairs = [(t.subject, t.reference) for t in terms if t.name in PLACING and t.reference]
+    return tuple(sorted(pairs, key=lambda pair: -ROLES.index(pair[1])))
 
 
 def check_task(scene: Scene) -> Iterator[Finding]:
-    """Family, and roles named by goal and verifier."""
+    """Family and task exist; the scene has exactly the task's roles, and assets that suit them."""
+    tau = scene.tau
+    for path, name in (("tau.family", tau.family), ("tau.task", tau.task)):
+        if len(name) > MAX_NAME:
+            code = "unknown-family" if path == "tau.family" else "unknown-task"
+            yield finding(
+                code, path, shown(name), f"at most {MAX_NAME} characters", "use a known name"
+            )
+            return
     try:
-        family(scene.tau.family)
+        tasks = family(tau.family).tasks
     except UnknownName as error:
-        yield _finding(
-            "unknown-family", "tau.family", scene.tau.family, str(error), "use a known family"
-        )
+        yield finding("unknown-family", "tau.family", tau.family, str(error), "use a known family")
         return
-    goal = scene.tau.goal
-    named = [("tau.goal.subject", goal.subject)]
-    if goal.reference is not None:
-        named.append(("tau.goal.reference", goal.reference))
-    for i, term in enumerate(scene.nu.terms):
-        named.append((f"nu.terms.{i}.subject", term.subject))
-        if term.reference is not None:
-            named.append((f"nu.terms.{i}.reference", term.reference))
-    for path, role in named:
-        if role not in scene.roles:
-            present = "roles present: " + ", ".join(scene.roles)
-            yield _finding("role-absent", path, role, present, "name a role of the scene")
-    if goal.reference is not None and goal.subject == goal.reference:
-        yield _finding(
-            "role-absent", "tau.goal.reference", goal.reference, "another role than the subject",
-            "let the goal relate two roles",
-        )  # fmt: skip
+    if tau.task not in tasks:
+        limit = "one of " + ", ".join(tasks)
+        yield finding("unknown-task", "tau.task", tau.task, limit, "use a task of the family")
+        return
+    task = tasks[tau.task]
+    own = set(task.seed.roles) - set(DISTRACTORS)
+    have = set(scene.roles) - set(DISTRACTORS)
+    words = "exactly " + ", ".join(role for role in ROLES if role in own) + " beside distractors"
+    for role in sorted(own - have):
+        yield finding("role-absent", "sigma.poses", role, words, f"add the {role}")
+    for role in sorted(have - own):
+        yield finding("role-extra", "sigma.poses", role, words, f"leave the {role} out")
+    for role in scene.roles:
+        name, names = scene.alpha.objects[role].asset, task.assets.get(role, ())
+        path = f"alpha.{role}.asset"
+        if name not in names and role not in have - own:
+            code = "wrong-role-asset" if name in ASSETS else "unknown-asset"
+            yield finding(
+                code, path, name, "one of " + ", ".join(names), f"choose an asset of the {role}"
+            )
 
 
 def check_factors(scene: Scene) -> Iterator[Finding]:
-    """Every factor inside its range; assets fit their roles and the gripper."""
-    for path, factor in FACTORS.items():
-        if factor.role is not None and factor.role not in scene.sigma.poses:
-            continue
-        problem = check_value(path, read_factor(scene, path))
-        if problem is None:
-            continue
-        code = problem.code
-        if path.endswith(".xy"):
-            code = "off-workspace"
-        elif path.endswith(".asset"):
-            code = "wrong-role-asset"
-        yield Finding(issue=problem.model_copy(update={"code": code}), paths=(path,))
-    target = scene.alpha.objects["target"]
-    x, y, _ = half_size(target)
+    """Every factor inside the range of its task; what is carried fits the gripper."""
+    for path, factor in scene_factors(scene).items():
+        if factor.kind == "name":
+            continue  # checked with the task
+        problem = value_issue(factor, read_factor(scene, path))
+        if problem is not None:
+            code = "off-workspace" if path.endswith(".xy") else problem.code
+            yield Finding(issue=problem.model_copy(update={"code": code}), paths=(path,))
+    for role, _ in carried(scene):
+        yield from _check_grip(scene, role)
+    if fixture_role(scene) is not None:
+        yield from _check_handle(scene)
+
+
+def _check_grip(scene: Scene, role: Role) -> Iterator[Finding]:
+    """The gripper can close around a carried object and hold it."""
+    record = scene.alpha.objects[role]
+    asset = ASSETS[record.asset]
+    x, y, _ = scaled(asset.grip_half_m or asset.half_size_m, record.scale)
     width = 2.0 * min(x, y)
     if not width <= GRASP_WIDTH_M:
-        yield _finding(
-            "too-wide", "alpha.target.scale",
-            f"{target.asset} at scale {target.scale:.3g} is {width:.3f} m wide",
-            f"at most {GRASP_WIDTH_M} m", "make the target smaller",
-            "alpha.target.asset",
+        yield finding(
+            "too-wide", f"alpha.{role}.scale",
+            f"{record.asset} at scale {record.scale:.3g} is {width:.3f} m wide",
+            f"at most {GRASP_WIDTH_M} m", f"make the {role} smaller",
+            f"alpha.{role}.asset",
         )  # fmt: skip
-    load = target.mass_kg / target.friction
+    load = record.mass_kg / record.friction
     if not load <= GRIP_LOAD_KG:
-        yield _finding(
-            "too-heavy", "alpha.target.mass_kg",
-            f"{target.mass_kg:.3g} kg at friction {target.friction:.3g} is {load:.2f} kg",
-            f"mass over friction at most {GRIP_LOAD_KG} kg", "make the target lighter or rougher",
-            "alpha.target.friction",
+        yield finding(
+            "too-heavy", f"alpha.{role}.mass_kg",
+            f"{record.mass_kg:.3g} kg at friction {record.friction:.3g} is {load:.2f} kg",
+            f"mass over friction at most {GRIP_LOAD_KG} kg", f"make the {role} lighter or rougher",
+            f"alpha.{role}.friction",
         )  # fmt: skip
 
 
-def _corners_local(scene: Scene, a: Role, b: Role) -> tuple[float, float]:
-    """Centre of `b` in the frame of `a` [m]."""
-    pa, pb = scene.sigma.poses[a], scene.sigma.poses[b]
-    dx, dy = pb.xy[0] - pa.xy[0], pb.xy[1] - pa.xy[1]
-    c, s = math.cos(pa.yaw), math.sin(pa.yaw)
-    return c * dx + s * dy, -s * dx + c * dy
-
-
-def footprint_gap(scene: Scene, a: Role, b: Role) -> float:
-    """Gap between two objects' footprints [m]; negative if they overlap.
-
-    Exact for round-round and round-box pairs; between two boxes the largest gap along their four
-    side directions, which is never more than the true one.
-    """
-    records = scene.alpha.objects
-    round_a = ASSETS[records[a].asset].shape == "cylinder"
-    round_b = ASSETS[records[b].asset].shape == "cylinder"
-    if round_a and not round_b:
-        return footprint_gap(scene, b, a)
-    half_a, half_b = half_size(records[a]), half_size(records[b])
-    x, y = _corners_local(scene, a, b)
-    if round_a:
-        return math.hypot(x, y) - half_a[0] - half_b[0]
-    if round_b:
-        ex, ey = abs(x) - half_a[0], abs(y) - half_a[1]
-        outside = math.hypot(max(ex, 0.0), max(ey, 0.0))
-        return (outside if outside > 0.0 else max(ex, ey)) - half_b[0]
-    return max(_box_gap(scene, a, b), _box_gap(scene, b, a))
-
-
-def _box_gap(scene: Scene, a: Role, b: Role) -> float:
-    """Largest gap of two boxes along the side directions of `a` [m]."""
-    half_a = half_size(scene.alpha.objects[a])
-    half_b = half_size(scene.alpha.objects[b])
-    turn = scene.sigma.poses[b].yaw - scene.sigma.poses[a].yaw
-    c, s = abs(math.cos(turn)), abs(math.sin(turn))
-    x, y = _corners_local(scene, a, b)
-    return max(
-        abs(x) - half_a[0] - (c * half_b[0] + s * half_b[1]),
-        abs(y) - half_a[1] - (s * half_b[0] + c * half_b[1]),
-    )
-
-
-def check_placement(scene: Scene) -> Iterator[Finding]:
-    """Footprints keep their distance."""
-    for a, b in itertools.combinations(scene.roles, 2):
-        gap = footprint_gap(scene, a, b)
-        if not gap >= MIN_GAP_M:
-            yield _finding(
-                "too-close", f"sigma.{b}.xy", f"{gap:+.3f} m to {a}",
-                f"a gap of at least {MIN_GAP_M} m", f"move {b} away from {a}", f"sigma.{a}.xy",
-            )  # fmt: skip
-
-
-def check_instruction(scene: Scene) -> Iterator[Finding]:
-    """The instruction names the bound objects, and its words fit nothing else."""
-    text = scene.tau.instruction
-    for role in unnamed_roles(scene):
-        words = phrase(scene.alpha.objects[role])
-        yield _finding(
-            "instruction", "tau.instruction", text, f"must say {words!r} for the {role}",
-            f"write an instruction that names the {words}",
+def _check_handle(scene: Scene) -> Iterator[Finding]:
+    """The gripper can close around a fixture's handle."""
+    fixture = fixture_role(scene)
+    assert fixture is not None
+    record = scene.alpha.objects[fixture]
+    joint = ASSETS[record.asset].joint
+    assert joint is not None
+    width = 2.0 * min(joint.handle_half_m[:2]) * record.scale
+    if not width <= GRASP_WIDTH_M:
+        yield finding(
+            "too-wide", f"alpha.{fixture}.scale",
+            f"the handle of {record.asset} at scale {record.scale:.3g} is {width:.3f} m wide",
+            f"at most {GRASP_WIDTH_M} m", f"make the {fixture} smaller", f"alpha.{fixture}.asset",
         )  # fmt: skip
+
+
+def check_agreement(scene: Scene) -> Iterator[Finding]:
+    """Instruction, goal and verifier say the task's own goal."""
+    for issue in agreement_issues(scene):
+        yield Finding(issue=issue, paths=(issue.path,))
+
+
+def check_fit(scene: Scene) -> Iterator[Finding]:
+    """What goes into a container is narrow enough for it, turned one way or the other."""
+    goal = scene.tau.goal
+    if goal.relation != "inside" or goal.reference is None:
+        return
+    record, taker = (scene.alpha.objects[role] for role in (goal.subject, goal.reference))
+    asset = ASSETS[taker.asset]
+    seat = sorted(v * taker.scale for v in asset.seat_half_m or asset.half_size_m[:2])
+    own = sorted(half_size(record)[:2])
+    play = min(a - b for a, b in zip(seat, own, strict=True))
+    deep = DEFAULT_LIMITS["inside"]
+    mouth = asset.half_size_m[2] if asset.mouth_m is None else asset.mouth_m
+    floor = asset.half_size_m[2] if asset.seat_m is None else asset.seat_m
+    depth = (mouth - floor) * taker.scale
+    if not (play >= FIT_M and depth >= deep):
+        size = " by ".join(f"{2 * v:.3f}" for v in own)
+        room = " by ".join(f"{2 * v:.3f}" for v in seat)
+        yield finding(
+            "no-fit", f"alpha.{goal.subject}.scale", f"{size} m into {room} m, {depth:.3f} m deep",
+            f"{FIT_M} m of play on each side and a depth of {deep} m",
+            f"make the {goal.subject} smaller or the {goal.reference} larger",
+            f"alpha.{goal.reference}.scale", f"alpha.{goal.subject}.asset",
+        )  # fmt: skip
+
+
+def check_names(scene: Scene) -> Iterator[Finding]:
+    """The instruction's words fit the bound objects only."""
     for role in ambiguous_roles(scene):
         words = phrase(scene.alpha.objects[role])
-        yield _finding(
+        yield finding(
             "ambiguous-instruction", f"alpha.{role}.rgba", f"{role} is a {words} too",
-            "colour and noun differ from the target's and the receptacle's",
+            "colour and noun differ from those of the objects that the instruction names",
             f"give {role} another colour or asset", f"alpha.{role}.asset",
         )  # fmt: skip
 
@@ -186,7 +195,7 @@ def check_reload(scene: Scene) -> Iterator[Finding]:
         same = False
         text = str(error.errors(include_url=False)[0]["msg"])
     if not same:
-        yield _finding(
+        yield finding(
             "reload", "(whole)", text, "an equal scene after saving and loading",
             "use plain finite numbers",
         )  # fmt: skip
@@ -195,13 +204,17 @@ def check_reload(scene: Scene) -> Iterator[Finding]:
 def static_findings(scene: Scene) -> list[Finding]:
     """Every problem that shows without a simulator, cheapest stage first.
 
-    A scene whose task or factors are wrong is not looked at further.
+    A scene whose task, factors or agreement are wrong is not looked at further.
     """
-    found = list(check_task(scene)) + list(check_factors(scene))
+    found = list(check_task(scene))
     if found:
         return found
+    found = [*check_factors(scene), *check_agreement(scene)]
+    if any(one.issue.code != "instruction" for one in found):
+        return found
+    found += check_fit(scene)
     found += check_placement(scene)
-    found += check_instruction(scene)
+    found += check_names(scene)
     found += check_reload(scene)
     return found
 

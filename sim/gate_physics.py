@@ -13,31 +13,33 @@ import mujoco
 import numpy as np
 
 from coda.sim import kinematics
-from coda.sim.engine import ACTION_DIM, CHUNK, BatchSim
+from coda.sim.assets import ASSETS
+from coda.sim.engine import ACTION_DIM, CHUNK, CONTROL_HZ, BatchSim
 from coda.sim.errors import SimulationError
 from coda.sim.frame import Array, SimFrame
+from coda.sim.gate_checks import carried
 from coda.sim.gate_codes import make_issue
+from coda.sim.gate_goal import goal_sim, reach_goal, set_opening
+from coda.sim.gate_reach import needs, reach_issues
 from coda.sim.gate_view import view_issues
+from coda.sim.layout import base_pose
 from coda.sim.mjcf import compile_scene
-from coda.sim.predicates import Bool, grasp_point, grasp_yaw_error, vertical_half
+from coda.sim.mjcf_touch import fixture_role
 from coda.sim.program import Issue
-from coda.sim.roles import ROLES, Role
+from coda.sim.roles import ROLES
 from coda.sim.scene import Scene
 
 MAX_DRIFT_M = 0.01
 """Furthest that an object may move while settling [m]."""
 MAX_TURN_RAD = 0.15
 """Furthest that an object may turn or tip while settling [rad]."""
+MAX_OPENING_DRIFT = 0.03
+"""Furthest that a fixture may open or close by itself, as a share of its travel."""
 MAX_DEPTH_M = 0.002
-"""Deepest overlap of two bodies at the start [m]."""
-REACH_TOLERANCE_M = 0.012
-"""Largest remaining IK error, metres plus 0.1 m per rad."""
-HOVER_M = 0.06
-"""Height above grasp and goal that must be reachable too [m]."""
-GOAL_STEPS = 16
-"""Control steps in which the verifier must come to hold at the goal state."""
+"""Deepest overlap of two bodies at the start, and of what has reached its goal [m]."""
+GOAL_STEPS = 12
+"""Control steps that the goal state has to settle in, beside those that it must hold for."""
 
-_T, _R = ROLES.index("target"), ROLES.index("receptacle")
 Issues = list[list[Issue]]
 
 
@@ -54,7 +56,7 @@ def physics_issues(scenes: Sequence[Scene], *, threads: int = 1) -> list[tuple[I
             [scenes[i] for i in alive], threads=threads, models=[models[i] for i in alive]
         )
         try:
-            for i, found in zip(alive, _simulate(sim), strict=True):
+            for i, found in zip(alive, _simulate(sim, threads), strict=True):
                 issues[i] += found
         finally:
             sim.close()
@@ -79,31 +81,31 @@ def _compile_all(
     return [None if isinstance(model, str) else model for model in built]
 
 
-def _simulate(sim: BatchSim) -> Issues:
+def _simulate(sim: BatchSim, threads: int) -> Issues:
     """Run the stages in order on compiled scenes."""
-    sim.reset(settle_steps=0)
-    overlaps = [_overlap_issues(sim, i) for i in range(sim.batch)]
-    views = [view_issues(sim, i) for i in range(sim.batch)]
+    unsettled = sim.reset(settle_steps=0)
+    overlaps, views = [], []
+    for i in range(sim.batch):
+        data = sim.data(i)
+        overlaps.append(_overlap_issues(sim.models[i], data))
+        views.append(view_issues(sim, unsettled, i, data))
     at_reset = sim.reset()
     early = sim.verified_now()
     result = sim.step_chunk(_idle(sim.batch, CHUNK))
     early |= result.success | sim.verified_now()
     finite = np.isfinite(result.frame.pack()).all(axis=1) & ~result.crashed
-    issues = [[] if ok else [_unstable()] for ok in finite]
-    settled = np.flatnonzero(finite)
-    for i in settled:
-        issues[i] += _drift_issues(sim.scenes[i], result.frame, int(i))
-        issues[i] += overlaps[i]
-    for i, found in zip(settled, _reach_issues(at_reset[settled]), strict=True):
-        issues[i] += found
-    for i in settled:
-        issues[i] += views[i]
+    reach, goals = _goal_issues(sim, at_reset, threads)
+    issues: Issues = []
+    for i, scene in enumerate(sim.scenes):
+        if not finite[i]:
+            issues.append([_unstable()])
+            continue
+        found = _drift_issues(scene, result.frame, i)
+        found += _opening_issues(scene, result.frame, i)
+        found += overlaps[i] + reach[i] + views[i]
         if early[i]:
-            issues[i].append(_solved())
-    goal = _goal_reached(sim)
-    for i in settled:
-        if not goal[i]:
-            issues[i].append(_not_recognised(sim.scenes[i]))
+            found.append(_solved(scene))
+        issues.append(found + goals[i])
     return issues
 
 
@@ -121,26 +123,24 @@ def _unstable() -> Issue:
     )  # fmt: skip
 
 
-def _solved() -> Issue:
+def _solved(scene: Scene) -> Issue:
+    jointed = scene.tau.goal.relation in ("open", "closed")
     return make_issue(
-        "solved-at-reset", "sigma.target.xy", "the verifier holds before any action", "false",
-        "start the target away from the receptacle",
-    )  # fmt: skip
-
-
-def _not_recognised(scene: Scene) -> Issue:
-    terms = ", ".join(str(term) for term in scene.nu.terms)
-    return make_issue(
-        "goal-not-recognised", "nu", terms, "true with the target at rest on the receptacle",
-        "make the target fit on the receptacle, or correct the verifier",
+        "solved-at-reset", "tau.opening" if jointed else "sigma.target.xy",
+        "the verifier holds before any action", "false",
+        "start the task away from its goal",
     )  # fmt: skip
 
 
 def _drift_issues(scene: Scene, frame: SimFrame, i: int) -> list[Issue]:
     found = []
     for role in scene.roles:
-        r, pose = ROLES.index(role), scene.sigma.poses[role]
-        moved = float(np.linalg.norm(frame.pos[i, r, :2] - np.asarray(pose.xy)))
+        asset = ASSETS[scene.alpha.objects[role].asset]
+        if asset.fixed:
+            continue
+        r = ROLES.index(role)
+        pos, rot = base_pose(asset, scene.alpha.objects[role], scene.sigma.poses[role])
+        moved = float(np.linalg.norm(frame.pos[i, r] - pos))
         if moved > MAX_DRIFT_M:
             found.append(
                 make_issue(
@@ -148,9 +148,7 @@ def _drift_issues(scene: Scene, frame: SimFrame, i: int) -> list[Issue]:
                     f"at most {MAX_DRIFT_M} m", "keep objects apart and upright",
                 )
             )  # fmt: skip
-        start = kinematics.exp_rot(np.array([[0.0, 0.0, pose.yaw]]))
-        turn = kinematics.rotvec(frame.rot[i, r][None] @ start.transpose(0, 2, 1))
-        angle = float(np.linalg.norm(turn))
+        angle = float(np.linalg.norm(kinematics.rotvec((frame.rot[i, r] @ rot.T)[None])))
         if angle > MAX_TURN_RAD:
             found.append(
                 make_issue(
@@ -161,10 +159,22 @@ def _drift_issues(scene: Scene, frame: SimFrame, i: int) -> list[Issue]:
     return found
 
 
-def _overlap_issues(sim: BatchSim, i: int) -> list[Issue]:
+def _opening_issues(scene: Scene, frame: SimFrame, i: int) -> list[Issue]:
+    fixture = fixture_role(scene)
+    moved = abs(float(frame.opening[i]) - scene.tau.opening)
+    if fixture is None or moved <= MAX_OPENING_DRIFT:
+        return []
+    return [
+        make_issue(
+            "joint-drift", "tau.opening", f"{scene.tau.opening:.3f} became {frame.opening[i]:.3f}",
+            f"a change of at most {MAX_OPENING_DRIFT}",
+            f"start the {fixture} at an opening that it keeps, or with more damping",
+        )
+    ]  # fmt: skip
+
+
+def _overlap_issues(model: mujoco.MjModel, data: mujoco.MjData) -> list[Issue]:
     """Contacts of the start state that lie too deep."""
-    model, data = sim.models[i], sim.data(i)
-    mujoco.mj_forward(model, data)
     if not data.ncon:
         return []
     deepest = int(np.argmin(data.contact.dist))
@@ -188,60 +198,58 @@ def _body_name(model: mujoco.MjModel, body: int) -> str:
     return "table" if name == "world" else str(name)
 
 
-def _reach_issues(frame: SimFrame) -> Issues:
-    """IK of hover and grasp at the target, and of hover and place at the receptacle."""
-    if not frame.batch:
+def _goal_issues(sim: BatchSim, start: SimFrame, threads: int) -> tuple[Issues, Issues]:
+    """What cannot be reached, and goals that do not fit or that the verifier does not see."""
+    done = goal_sim(sim.scenes, sim.models, threads=threads)
+    try:
+        half = set_opening(done, 0.5)
+        goal = reach_goal(done)
+        wanted = [
+            need
+            for i, scene in enumerate(sim.scenes)
+            for need in needs(scene, i, start, half, goal)
+        ]
+        hold = max(scene.nu.hold_s for scene in sim.scenes)
+        result = done.step_chunk(_idle(sim.batch, GOAL_STEPS + round(hold * CONTROL_HZ)))
+        issues: Issues = []
+        for i, scene in enumerate(sim.scenes):
+            fit = _fit_issues(done, i)
+            seen = [] if result.success[i] or fit else [_not_recognised(scene)]
+            issues.append([*fit, *seen])
+        return reach_issues(wanted, sim.batch), issues
+    finally:
+        done.close()
+
+
+def _fit_issues(sim: BatchSim, i: int) -> list[Issue]:
+    """Objects that have reached their goal, but overlap with what took them up."""
+    model, scene = sim.models[i], sim.scenes[i]
+    pairs = carried(scene)
+    if not pairs:
         return []
-    grasp = grasp_point(frame, "target")
-    turn = np.zeros((frame.batch, 3))
-    turn[:, 2] = grasp_yaw_error(frame, "target")
-    rot = kinematics.exp_rot(turn) @ kinematics.down_rot(_yaw_of(frame))
-    under = frame.pos[:, _T, 2] - vertical_half(frame, "target")
-    place = frame.pos[:, _R].copy()
-    place[:, 2] += vertical_half(frame, "receptacle") + grasp[:, 2] - under
-    up = np.array([0.0, 0.0, HOVER_M])
-    points = np.concatenate((grasp, grasp + up, place, place + up))
-    _, error = kinematics.solve_ik(points, np.tile(rot, (4, 1, 1)))
-    worst = error.reshape(2, 2, frame.batch).max(axis=1)
-    issues: Issues = []
-    kinds: tuple[tuple[str, Role], ...] = (
-        ("unreachable-grasp", "target"),
-        ("unreachable-goal", "receptacle"),
-    )
-    for i in range(frame.batch):
-        found = []
-        for row, (code, role) in zip(worst, kinds, strict=True):
-            if not row[i] <= REACH_TOLERANCE_M:
-                where = ", ".join(f"{v:.3f}" for v in frame.pos[i, ROLES.index(role), :2])
-                found.append(
-                    make_issue(
-                        code, f"sigma.{role}.xy", f"({where}) with IK error {row[i]:.3f} m",
-                        f"at most {REACH_TOLERANCE_M} m", f"move the {role} towards the robot",
-                    )
-                )  # fmt: skip
-        issues.append(found)
-    return issues
+    data = sim.data(i)
+    bodies = sim.layout(i).bodies
+    root = model.body_rootid[model.geom_bodyid[data.contact.geom]] if data.ncon else ()
+    for subject, reference in pairs:
+        both = {int(model.body_rootid[bodies[role]]) for role in (subject, reference)}
+        depth = max(
+            (-float(d) for d, ab in zip(data.contact.dist, root, strict=True) if set(ab) == both),
+            default=0.0,
+        )
+        if depth > MAX_DEPTH_M:
+            return [
+                make_issue(
+                    "no-fit", f"alpha.{subject}.scale",
+                    f"{depth:.4f} m into the {reference} at the goal",
+                    f"at most {MAX_DEPTH_M} m", f"make the {subject} fit the {reference}",
+                )
+            ]  # fmt: skip
+    return []
 
 
-def _yaw_of(frame: SimFrame) -> Array:
-    """Turn of the gripper about the vertical (B,) [rad], inverse of `kinematics.down_rot`."""
-    return np.arctan2(frame.ee_rot[:, 1, 0], frame.ee_rot[:, 0, 0])
-
-
-def _goal_reached(sim: BatchSim) -> Bool:
-    """Whether the verifier comes to hold with the goal's subject set down on its reference."""
-    frame = sim.reset()
-    for i, scene in enumerate(sim.scenes):
-        goal = scene.tau.goal
-        free = {body[0]: body for body in sim.layout(i).free}
-        subject = free.get(ROLES.index(goal.subject))
-        if subject is None or goal.reference is None:
-            continue
-        _, q, v = subject
-        reference = ROLES.index(goal.reference)
-        up = float(frame.seat[i, reference] + vertical_half(frame, goal.subject)[i])
-        state = sim.state(i)
-        state[q : q + 3] = frame.pos[i, reference] + (0.0, 0.0, up + 0.0005)
-        state[v : v + 6] = 0.0
-        sim.set_state(i, state)
-    return sim.step_chunk(_idle(sim.batch, GOAL_STEPS)).success
+def _not_recognised(scene: Scene) -> Issue:
+    terms = ", ".join(str(term) for term in scene.nu.terms)
+    return make_issue(
+        "goal-not-recognised", "nu", terms, "true in a state in which the goal is reached",
+        "make the subject fit where it should go, or correct the verifier",
+    )  # fmt: skip

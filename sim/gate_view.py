@@ -1,4 +1,4 @@
-"""Visibility of target and receptacle from the agent camera, by projection and ray casts.
+"""Visibility of the objects of a task from the agent camera, by projection and ray casts.
 
 Rays meet collision shapes, so no graphics driver is needed.
 """
@@ -12,10 +12,11 @@ import mujoco
 import numpy as np
 
 from coda.sim.engine import BatchSim
-from coda.sim.frame import Array
+from coda.sim.frame import Array, SimFrame
 from coda.sim.gate_codes import make_issue
+from coda.sim.mjcf_touch import fixture_role
 from coda.sim.program import Issue
-from coda.sim.roles import ROLES, Role
+from coda.sim.roles import DISTRACTORS, ROLES, Role
 
 CAMERA = "agentview"
 MIN_POINTS_IN_VIEW = 7
@@ -27,9 +28,9 @@ _SPREAD = 0.6
 _GRID = np.array([(0.0, 0.0, 0.0), *itertools.product((-_SPREAD, _SPREAD), repeat=3)])
 
 
-def _points(sim: BatchSim, i: int, role: Role) -> Array:
+def _points(frame: SimFrame, i: int, role: Role) -> Array:
     """Nine points inside an object's bounding box (9, 3) [m]."""
-    frame, r = sim.frame(), ROLES.index(role)
+    r = ROLES.index(role)
     return np.asarray(
         frame.pos[i, r] + (_GRID * frame.half_size[i, r]) @ frame.rot[i, r].T, dtype=np.float64
     )
@@ -51,33 +52,41 @@ def _seen(sim: BatchSim, i: int, data: mujoco.MjData, role: Role, points: Array)
     model = sim.models[i]
     origin = data.cam_xpos[model.camera(CAMERA).id].copy()
     body = sim.layout(i).bodies[role]
+    own = {body} if role == "handle" else _family_of(model, body)
     hit = np.zeros(1, dtype=np.int32)
     count = 0
     for point in points:
-        mujoco.mj_ray(model, data, origin, point - origin, None, 1, -1, hit)
-        count += int(hit[0] >= 0 and model.geom_bodyid[hit[0]] == body)
+        share = mujoco.mj_ray(model, data, origin, point - origin, None, 1, -1, hit)
+        reached = share < 0.0 or share >= 1.0 - 1e-6
+        count += int(reached or int(model.geom_bodyid[hit[0]]) in own)
     return count
 
 
-def view_issues(sim: BatchSim, i: int) -> list[Issue]:
-    """What keeps the agent camera from seeing target and receptacle in the present state."""
-    roles: tuple[Role, ...] = ("target", "receptacle")
-    data = sim.data(i)
-    for role in (role for role in roles if role in sim.scenes[i].roles):
-        points = _points(sim, i, role)
+def _family_of(model: mujoco.MjModel, body: int) -> set[int]:
+    """A body and everything that hangs on it."""
+    return {b for b in range(model.nbody) if model.body_rootid[b] == model.body_rootid[body]}
+
+
+def view_issues(sim: BatchSim, frame: SimFrame, i: int, data: mujoco.MjData) -> list[Issue]:
+    """What keeps the agent camera from seeing the objects of a scene's task in a state."""
+    for role in (role for role in sim.layout(i).bodies if role not in DISTRACTORS):
+        points = _points(frame, i, role)
+        # a fixture's handle has no place of its own
+        moved = fixture_role(sim.scenes[i]) if role == "handle" else role
+        path = f"sigma.{moved}.xy"
         inside = _in_picture(sim, i, data, points)
         if inside < MIN_POINTS_IN_VIEW:
             return [
                 make_issue(
-                    "out-of-view", f"sigma.{role}.xy", f"{inside} of 9 points in the picture",
-                    f"at least {MIN_POINTS_IN_VIEW}", f"move the {role} into the workspace",
+                    "out-of-view", path, f"{inside} of 9 points of the {role} in the picture",
+                    f"at least {MIN_POINTS_IN_VIEW}", f"move the {moved} into the workspace",
                 )
             ]  # fmt: skip
         seen = _seen(sim, i, data, role, points)
         if seen < MIN_POINTS_SEEN:
             return [
                 make_issue(
-                    "hidden", f"sigma.{role}.xy", f"{seen} of 9 points visible",
+                    "hidden", path, f"{seen} of 9 points of the {role} visible",
                     f"at least {MIN_POINTS_SEEN}", "move what stands before it, or the robot",
                 )
             ]  # fmt: skip

@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from coda.sim.errors import SceneError
+from coda.sim.plain_data import read_yaml
 from coda.sim.roles import DISTRACTORS, PLACED_ROLES, Role
 from coda.sim.terms import PredicateTerm
 
@@ -156,11 +157,7 @@ class Scene(_Record):
     @classmethod
     def from_text(cls, text: str) -> Scene:
         """Read JSON or YAML. Raises `SceneError` with the first problem in one line."""
-        try:
-            data: Any = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            line = " ".join(str(error).split())
-            raise SceneError(f"the scene is not valid YAML or JSON: {line}") from None
+        data = read_yaml(text)
         if not isinstance(data, dict):
             raise SceneError(f"a scene is a mapping with tau, sigma, alpha, nu; got {data!r:.60}.")
         if data.get("schema_version", SCENE_SCHEMA) != SCENE_SCHEMA:

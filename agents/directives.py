@@ -117,8 +117,16 @@ def read_row(row: DirectiveRow) -> Directive:
     )
 
 
-def check_action(action: Action, *, modes: Collection[str], steering: Steering) -> None:
+def check_action(
+    action: Action, *, modes: Collection[str], steering: Steering, family: str = "pick-place"
+) -> None:
     """Refuse what cannot be carried out given the known modes and the directives in force.
+
+    Args:
+        action: What a person asked for.
+        modes: Ids of the run's modes.
+        steering: Directives in force.
+        family: Of the run.
 
     Raises:
         UnknownName: A mode id is not known.
@@ -132,7 +140,7 @@ def check_action(action: Action, *, modes: Collection[str], steering: Steering) 
             )
         raise UnknownName("mode", action.mode_id, modes)
     if isinstance(action, FactorBias):
-        _check_bias(action)
+        _check_bias(action, family)
     after = _apply(steering, action)
     if isinstance(action, FocusAxes | StopAxes) and not after.open_axes:
         raise DirectiveError(
@@ -141,9 +149,9 @@ def check_action(action: Action, *, modes: Collection[str], steering: Steering) 
         )
 
 
-def _check_bias(action: FactorBias) -> None:
+def _check_bias(action: FactorBias, family: str) -> None:
     """A bias needs a number that generators vary."""
-    rows = {row["path"]: row for row in factor_table(Splits()) if _biasable(row)}
+    rows = {row["path"]: row for row in factor_table(Splits(family=family)) if _biasable(row)}
     if action.path not in rows:
         raise DirectiveError(
             f"{action.path} cannot be made {action.direction}; generators can bias "

@@ -8,10 +8,12 @@ from coda.agents.samplers import Bound, narrowed
 from coda.memory.records import Diagnosis, Mode
 from coda.sim.errors import SceneError
 from coda.sim.factors import axis_of
+from coda.sim.families import program_task
 from coda.sim.paths import read_factor
 from coda.sim.program import Edit, GenerationProgram
 from coda.sim.scene import Scene
 from coda.sim.splits import Splits
+from coda.tools.factor_table import TASK_PATH
 
 FEWEST = 6
 """Failures from which the blamed range may be narrowed to where they lie."""
@@ -35,10 +37,10 @@ def compile_generation(
             the range where nine in ten of them lie.
         splits: The family's seed range.
     """
-    splits = splits or Splits()
-    blamed = [edit for edit in program.edits if axis_of(edit.path) == diagnosis.axis]
-    seed = splits.seed_program()
-    others = [edit for edit in seed.edits if axis_of(edit.path) != diagnosis.axis]
+    splits = splits or Splits(family=program.family)
+    blamed = [e for e in program.edits if axis_of(e.path) == diagnosis.axis and e.path != TASK_PATH]
+    seed = splits.seed_program(program_task(program).name)
+    others = [e for e in seed.edits if axis_of(e.path) != diagnosis.axis or e.path == TASK_PATH]
     edits = tuple(_around_failures(edit, failures) for edit in blamed)
     ordered = sorted((*others, *edits), key=lambda edit: edit.path != "tau.task")  # it comes first
     version = mode.omega_version

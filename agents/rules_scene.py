@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from coda.agents.samplers import bias, blend, centre, read_sampler, shrink
+from coda.sim.families import FAMILIES
 from coda.sim.program import (
     Choice,
     Edit,
@@ -20,6 +21,9 @@ from coda.sim.roles import DISTRACTORS
 
 MAGNITUDES = {"small": 0.35, "medium": 0.65, "large": 1.0}
 """Share of the way from the seed range to the widest range."""
+
+ALONE = frozenset(next(iter(item.tasks)) for item in FAMILIES.values() if len(item.tasks) == 1)
+"""Tasks that are their family's only one."""
 
 KEEP = 0.7
 """Share of a range that a repair keeps."""
@@ -121,7 +125,9 @@ def largest(count: Sampler | None) -> int:
 
 
 def _exploration(slot: dict[str, Any]) -> str:
-    return f"explore-{'+'.join([slot['axis'], *slot['joined']])}-{slot['magnitude']}"[:80]
+    about = "+".join([slot["axis"], *slot["joined"]])
+    task = "" if slot["task"] in ALONE else f"{slot['task']}-"
+    return f"explore-{task}{about}-{slot['magnitude']}"[:80]
 
 
 def _widen(edits: dict[str, Sampler], axis: str, share: float, factors: _Factors) -> None:

@@ -10,10 +10,11 @@ from coda.agents.caller import AgentCaller
 from coda.agents.schemas import ProgramAnswer
 from coda.memory.records import Mode
 from coda.sim.factors import FACTORS
-from coda.sim.program import GenerationProgram, Issue
+from coda.sim.families import family
+from coda.sim.program import Fixed, GenerationProgram, Issue
 from coda.sim.roles import Axis
 from coda.sim.splits import Splits
-from coda.tools.factor_table import factor_table
+from coda.tools.factor_table import TASK_PATH, factor_table
 
 ROLE = "scene-builder"
 TASK = "write-program"
@@ -26,6 +27,8 @@ class Slot:
     kind: Literal["explore", "focus"]
     """Widen an axis to find new difficulties, or recreate a known mode."""
     axis: Axis
+    task: str
+    """The family's task that its scenes are about."""
     joined: tuple[Axis, ...] = ()
     """Axes to widen together with it when exploring: each is mastered alone."""
     mode: Mode | None = None
@@ -46,6 +49,7 @@ class Slot:
         return {
             "kind": self.kind,
             "axis": self.axis,
+            "task": self.task,
             "joined": list(self.joined),
             "magnitude": self.magnitude,
             "band": list(self.band),
@@ -84,8 +88,10 @@ def write_program(
     facts = {
         "family": splits.family,
         "slot": slot.facts(),
-        "factors": factor_table(splits),
-        "constraints": [c.model_dump(mode="json") for c in splits.seed_program().constraints],
+        "factors": factor_table(splits, slot.task),
+        "constraints": [
+            c.model_dump(mode="json") for c in splits.seed_program(slot.task).constraints
+        ],
         "previous": None if previous is None else previous.model_dump(mode="json"),
         "issues": [issue.model_dump() for issue in issues],
     }
@@ -104,8 +110,17 @@ def problems(program: GenerationProgram, slot: Slot, splits: Splits) -> list[str
     found = []
     if program.family != splits.family:
         found.append(f"program.family = {program.family!r}; this run's is {splits.family!r}.")
-    seed = {edit.path: edit.sampler for edit in splits.seed_program().edits}
-    axes = {FACTORS[e.path].axis for e in program.edits if e.path in FACTORS}
+    tasks = family(splits.family).tasks
+    about = [e.sampler for e in program.edits if e.path == TASK_PATH]
+    if len(tasks) > 1 and about != [Fixed(value=slot.task)]:
+        found.append(
+            f"the slot is about the task {slot.task!r}; begin with the edit "
+            f'{{"path": "{TASK_PATH}", "sampler": {{"kind": "fixed", "value": "{slot.task}"}}}}.'
+        )
+    seed = {edit.path: edit.sampler for edit in splits.seed_program(slot.task).edits}
+    axes = {
+        FACTORS[e.path].axis for e in program.edits if e.path in FACTORS and e.path != TASK_PATH
+    }
     for edit in program.edits:
         factor = FACTORS.get(edit.path)
         if factor and factor.axis in slot.avoid_axes and edit.sampler != seed.get(edit.path):

@@ -23,6 +23,7 @@ from coda.graphs.settings import (
 )
 from coda.policy.config import CriticConfig, LearnerConfig, PolicyConfig
 from coda.sim.errors import CodaError, UnknownName
+from coda.sim.families import family
 from coda.sim.scene import first_problem
 
 IMPLEMENTED: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -55,8 +56,10 @@ class RunConfig(Section):
     rounds: Annotated[int, Field(ge=0, le=1000)] = 3
     threads: Annotated[int, Field(ge=1, le=256)] = 2
     """Threads of the simulator; the result does not depend on it."""
-    max_steps: Annotated[int, Field(ge=8, le=2000)] = 128
-    """Control steps of an episode, a whole number of chunks."""
+    tasks: tuple[str, ...] = ()
+    """Tasks of the family that the run is about; all of them where empty."""
+    max_steps: Annotated[int, Field(ge=8, le=2000)] = 400
+    """Most control steps of an episode, whole chunks; a task's own limit may be less."""
     import_memory: str | None = None
     """Run folder whose modes this run starts with."""
     pictures: bool = True
@@ -73,8 +76,17 @@ class RunConfig(Section):
     """Of the updates; its signal and its actor updates come from `switches` and `training`."""
     measuring: Measuring = Measuring()
 
+    @property
+    def family_tasks(self) -> tuple[str, ...]:
+        """Names of the tasks that the run is about."""
+        return self.tasks or tuple(family(self.family).tasks)
+
     @model_validator(mode="after")
     def _sound(self) -> Self:
+        known = family(self.family).tasks
+        for task in self.tasks:
+            if task not in known:
+                raise UnknownName(f"{self.family} task", task, known)
         if self.diagnosing.max_pairs < self.diagnosing.pair_batch:
             raise ValueError("diagnosing.max_pairs must be at least diagnosing.pair_batch")
         low, high = self.measuring.band

@@ -25,7 +25,6 @@ from coda.policy.potential_base import base_program
 from coda.policy.text import TextEncoder, shared_encoder
 from coda.sim.families import family
 from coda.sim.gate import Gate
-from coda.sim.scene import Scene
 from coda.sim.splits import Splits
 from coda.tools.evaluation import Evaluator
 
@@ -50,11 +49,6 @@ class Deps:
     """Potential of the family's task description; judges every rollout's progress."""
     evaluator: Evaluator
     on_event: Listener
-
-    @property
-    def seed_scene(self) -> Scene:
-        """The family's seed scene."""
-        return family(self.config.family).seed
 
     def policy(self, name: str) -> ChunkPolicy:
         """Load a policy of the run by its file name."""

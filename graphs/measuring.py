@@ -50,7 +50,9 @@ def _measure_set(
     work: Work, policy: ChunkPolicy, split: Literal["in", "ood"], wanted: int
 ) -> Count:
     full: EvaluationSet = evaluation_set(split, work.deps.config.family)
-    chosen = balanced(full.axis, wanted)
+    tasks = work.deps.config.family_tasks
+    ours = [i for i, scene in enumerate(full.scenes) if scene.tau.task in tasks]
+    chosen = [ours[k] for k in balanced([full.axis[i] for i in ours], wanted)]
     axes = [full.axis[i] for i in chosen]
     trials = work.deps.evaluator.evaluate(
         policy,

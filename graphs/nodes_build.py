@@ -74,6 +74,7 @@ def fill_slot(
     order = scene_builder.Slot(
         kind=slot["kind"],
         axis=slot["axis"],
+        task=slot["task"],
         joined=tuple(slot["joined"]),
         mode=mode,
         magnitude=slot["magnitude"],
@@ -199,7 +200,8 @@ def rollout(work: Work, state: RoundState) -> RoundUpdate:
 def _fall_back(work: Work, slot: Slot, mode: Mode | None, wanted: int, why: str) -> BuiltProgram:
     """Use the mode's own program, or the reference program of the axis, and say so."""
     known = [mode.omega] if mode is not None else []
-    programs: Sequence[GenerationProgram] = [*known, work.deps.splits.program((slot["axis"],))]
+    reference = work.deps.splits.program((slot["axis"],), task=slot["task"])
+    programs: Sequence[GenerationProgram] = [*known, reference]
     program, draw = programs[0], Draw(scenes=(), proposed=0, issues=())
     for i, program in enumerate(programs):
         draw = propose(work, slot, program, wanted, f"fallback{i}")

@@ -21,6 +21,7 @@ from coda.graphs.work import Work
 from coda.memory.records import ControlTest, Diagnosis
 from coda.memory.rows import ControlTestRow, DiagnosisRow
 from coda.sim.errors import SimulationError
+from coda.sim.families import program_task
 from coda.tools.control_test import correct_round, run_control_test
 from coda.tools.episode_store import load_trials
 from coda.tools.evaluation import Trial
@@ -161,7 +162,7 @@ def _evidence(work: Work, caller: AgentCaller, group: FailureGroup) -> Evidence:
         group.built.program,
         [trial.episode for trial in group.trials],
         work.deps.base,
-        work.deps.seed_scene,
+        program_task(group.built.program).seed,
         episode_ids=[trial.episode_id for trial in group.trials],
         keyframes=images,
     )
@@ -176,7 +177,9 @@ def _test(
     tests_in_round: int,
 ) -> ControlTest | None:
     try:
-        plan = refuter.design_controls(caller, diagnosis, built.program, work.deps.seed_scene)
+        plan = refuter.design_controls(
+            caller, diagnosis, built.program, program_task(built.program).seed
+        )
     except NoAnswer as error:
         work.decide(
             "untested",

@@ -16,6 +16,7 @@ from coda.graphs.plan_facts import gather, steering_in_force
 from coda.graphs.state import Magnitude, RoundState, RoundUpdate, Settings, Slot
 from coda.graphs.work import Work
 from coda.memory.records import ModeStatus
+from coda.sim.families import program_task
 from coda.sim.roles import AXES, Axis
 
 STATUS_OF: Mapping[ModeChange, ModeStatus] = {
@@ -77,18 +78,23 @@ def lay_out(
     seen = {row.axis: row.success for row in facts.axes}
     easy = easy_from(facts.band)
     mastered = [axis for axis in facts.open_axes if (seen.get(axis) or 0.0) > easy]
+    tasks = work.deps.config.family_tasks
     slots: list[Slot] = []
     for i in range(explore):
         axis = axes[i % len(axes)]
         again = any(slot["axis"] == axis for slot in slots)
         far = magnitude_of(seen.get(axis), facts.band, again=again)
         joined = join(axis, mastered, i) if axis in mastered else []
-        slots.append(_slot(work, len(slots), axis, None, seen.get(axis), far, joined))
+        task = tasks[(work.round - 1 + i + i // len(axes)) % len(tasks)]
+        slots.append(_slot(work, len(slots), axis, task, None, seen.get(axis), far, joined))
     shares = apportion([mode.weight for mode in focus], total - explore)
     for mode, share in zip(focus, shares, strict=True):
         far = magnitude_of(mode.last_success, facts.band, again=False)
+        task = program_task(work.deps.modes.require(mode.mode_id).omega).name
         for _ in range(share):
-            slots.append(_slot(work, len(slots), mode.axis, mode.mode_id, mode.last_success, far))
+            slots.append(
+                _slot(work, len(slots), mode.axis, task, mode.mode_id, mode.last_success, far)
+            )
     return slots
 
 
@@ -137,6 +143,7 @@ def _slot(
     work: Work,
     index: int,
     axis: Axis,
+    task: str,
     mode_id: str | None,
     last: float | None,
     far: Magnitude,
@@ -146,6 +153,7 @@ def _slot(
         slot_id=f"r{work.round:02d}:p{index + 1:02d}",
         kind="explore" if mode_id is None else "focus",
         mode_id=mode_id,
+        task=task,
         axis=axis,
         joined=list(joined),
         magnitude=far,

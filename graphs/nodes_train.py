@@ -18,7 +18,10 @@ from coda.policy.flow import FlowChunkPolicy
 from coda.policy.potential import Potential
 from coda.policy.replay import Replay
 from coda.sim.factors import axis_of
+from coda.sim.families import program_task
+from coda.sim.program import GenerationProgram
 from coda.sim.roles import AXES, Axis
+from coda.sim.splits import Splits
 from coda.tools.collecting import RoundBudget, Target
 from coda.tools.evaluation import tally
 from coda.tools.training import TrainResult, seed_policy, train_round
@@ -34,9 +37,11 @@ def seed(work: Work, state: RoundState) -> RoundUpdate:
     settings = work.deps.config.seeding
     if work.deps.config.import_memory is not None:
         _import(work, Path(work.deps.config.import_memory))
-    work.tell(f"{settings.demonstrations} demonstrations, {settings.updates} updates", "fact")
+    count = settings.demonstrations * len(work.deps.config.family_tasks)
+    work.tell(f"{count} demonstrations, {settings.updates} updates", "fact")
+    tasks = work.deps.config.family_tasks
     result = seed_policy(
-        work.deps.splits.seed_program(),
+        [work.deps.splits.seed_program(task) for task in tasks],
         work.deps.text,
         demonstrations=settings.demonstrations,
         updates=settings.updates,
@@ -167,13 +172,7 @@ def companions(work: Work, targets: Sequence[Target], closed: Collection[Axis]) 
 
     Their weight is 0: no scene is about them alone, but difficulties are also met together.
     """
-    narrow = {edit.path: edit.sampler for edit in work.deps.splits.seed_program().edits}
-    met = {
-        axis_of(edit.path)
-        for target in targets
-        for edit in target.program.edits
-        if edit.sampler != narrow.get(edit.path)
-    }
+    met = {axis for target in targets for axis in widened(target.program, work.deps.splits)}
     return [
         Target(
             label=f"known {axis}",
@@ -186,6 +185,13 @@ def companions(work: Work, targets: Sequence[Target], closed: Collection[Axis]) 
         and axis not in closed
         and axis_facts(work, axis).last_explored is not None
     ]
+
+
+def widened(program: GenerationProgram, splits: Splits) -> set[Axis]:
+    """Axes on which a program leaves its task's seed range."""
+    seed = splits.seed_program(program_task(program).name)
+    narrow = {edit.path: edit.sampler for edit in seed.edits}
+    return {axis_of(edit.path) for edit in program.edits if edit.sampler != narrow.get(edit.path)}
 
 
 def posterior_mean(count: Count) -> float:

@@ -32,6 +32,8 @@ class Slot(TypedDict):
     """``r01:p02``; also the id of the program that fills it."""
     kind: Literal["explore", "focus"]
     mode_id: str | None
+    task: str
+    """The family's task that its scenes are about."""
     axis: Axis
     joined: list[Axis]
     """Axes to widen together with it."""

@@ -15,6 +15,7 @@ from coda.memory.records import Mode, ModeStatus
 from coda.memory.rows import ControlTestRow, DiagnosisRow, ModeVersionRow
 from coda.memory.rundb import RunDb
 from coda.sim.errors import UnknownName
+from coda.sim.families import program_task
 
 __all__ = ["MERGE_SIMILARITY", "Match", "ModeError", "ModeIndex", "ModeStore"]
 
@@ -173,17 +174,23 @@ class ModeStore:
     def match(self, candidate: Mode, *, threshold: float = MERGE_SIMILARITY) -> Match | None:
         """The known mode that `candidate` is another find of, or None.
 
-        Structure first: same axis, factor path without its family or distractor number, stage and
-        mechanism. Then meaning: the nearest of the same axis, from `threshold` on.
+        Only modes of the same task. Structure first: same axis, factor path without its
+        distractor number, stage and mechanism. Then meaning: the nearest of the same axis, from
+        `threshold` on.
         """
-        others = [mode for mode in self.all() if mode.mode_id != candidate.mode_id]
+        task = program_task(candidate.omega)
+        others = [
+            mode
+            for mode in self.all()
+            if mode.mode_id != candidate.mode_id and program_task(mode.omega) is task
+        ]
         for mode in others:
             if structure(mode) == structure(candidate):
                 return Match(mode=mode, by="structure", similarity=1.0)
         same_axis = {mode.mode_id: mode for mode in others if mode.axis == candidate.axis}
         if not same_axis:
             return None
-        hits = self._vectors.nearest(mode_text(candidate), len(others) + 1, kind="mode")
+        hits = self._vectors.nearest(mode_text(candidate), len(self.all()) + 1, kind="mode")
         best = next((hit for hit in hits if hit.refers_to in same_axis), None)
         if best is None or best.similarity < threshold:
             return None
@@ -263,10 +270,10 @@ class ModeStore:
         return changed
 
 
-def structure(mode: Mode) -> tuple[str, str, str, str]:
-    """What makes two modes the same: axis, family-free factor path, stage and mechanism."""
+def structure(mode: Mode) -> tuple[str, str, str, str, str]:
+    """What makes two modes the same: task, axis, factor path, stage and mechanism."""
     path = re.sub(r"distractor-\d+", "distractor", mode.factor_path)
-    return mode.axis, path, mode.stage, mode.mechanism
+    return program_task(mode.omega).name, mode.axis, path, mode.stage, mode.mechanism
 
 
 def _number(mode_id: str) -> int:

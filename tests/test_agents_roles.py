@@ -53,7 +53,7 @@ def test_there_is_a_prompt_file_and_a_rule_for_every_task() -> None:
 @pytest.mark.parametrize("axis", AXES)
 @pytest.mark.parametrize("magnitude", ["small", "large"])
 def test_exploring_widens_one_axis_and_yields_scenes(axis: Axis, magnitude: Any) -> None:
-    slot = Slot(kind="explore", axis=axis, magnitude=magnitude)
+    slot = Slot(task="place", kind="explore", axis=axis, magnitude=magnitude)
     program = scene_builder.write_program(by_rules(), slot)
     assert program_issues(program) == ()
     seed = {edit.path: edit.sampler for edit in SPLITS.seed_program().edits}
@@ -66,7 +66,7 @@ def test_exploring_widens_one_axis_and_yields_scenes(axis: Axis, magnitude: Any)
 
 def test_magnitude_controls_the_width() -> None:
     def width(magnitude: Any) -> float:
-        slot = Slot(kind="explore", axis="yaw", magnitude=magnitude)
+        slot = Slot(task="place", kind="explore", axis="yaw", magnitude=magnitude)
         sampler = sampler_of(scene_builder.write_program(by_rules(), slot), "sigma.target.yaw")
         return float(sampler.high - sampler.low)
 
@@ -83,7 +83,7 @@ def test_focus_gets_easier_or_harder_by_the_band() -> None:
     mode = make_mode(omega=omega.model_copy(update={"edits": edits}))
 
     def high(last: float | None) -> float:
-        slot = Slot(kind="focus", axis="yaw", mode=mode, last_success=last)
+        slot = Slot(task="place", kind="focus", axis="yaw", mode=mode, last_success=last)
         program = scene_builder.write_program(by_rules(), slot)
         return float(sampler_of(program, "sigma.target.yaw").high)
 
@@ -92,6 +92,7 @@ def test_focus_gets_easier_or_harder_by_the_band() -> None:
 
 def test_requests_are_followed_and_avoided_axes_left_alone() -> None:
     slot = Slot(
+        task="place",
         kind="explore",
         axis="yaw",
         avoid_axes=("position",),
@@ -105,7 +106,7 @@ def test_requests_are_followed_and_avoided_axes_left_alone() -> None:
 
 @pytest.mark.parametrize("code", ["off-workspace", "unreachable-grasp", "held-out"])
 def test_repair_shrinks_towards_the_seed(code: str) -> None:
-    slot = Slot(kind="explore", axis="position", magnitude="large")
+    slot = Slot(task="place", kind="explore", axis="position", magnitude="large")
     first = scene_builder.write_program(by_rules(), slot)
     second = scene_builder.write_program(
         by_rules(), slot, [issue(code, "sigma.target.xy")], previous=first
@@ -116,7 +117,7 @@ def test_repair_shrinks_towards_the_seed(code: str) -> None:
 
 
 def test_repair_separates_objects_that_touch() -> None:
-    slot = Slot(kind="explore", axis="goal", magnitude="large")
+    slot = Slot(task="place", kind="explore", axis="goal", magnitude="large")
     first = scene_builder.write_program(by_rules(), slot)
     report = [issue("too-close", "sigma.receptacle.xy", "receptacle")]
     second = scene_builder.write_program(by_rules(), slot, report, previous=first)
@@ -125,7 +126,7 @@ def test_repair_separates_objects_that_touch() -> None:
 
 
 def test_repair_drops_unknown_paths() -> None:
-    slot = Slot(kind="explore", axis="yaw")
+    slot = Slot(task="place", kind="explore", axis="yaw")
     first = scene_builder.write_program(by_rules(), slot)
     odd = first.edits[0].model_copy(update={"path": "sigma.target.z"})
     broken = first.model_copy(update={"edits": (*first.edits, odd)})
@@ -136,7 +137,7 @@ def test_repair_drops_unknown_paths() -> None:
 
 
 def test_a_program_against_a_persons_wish_goes_back_with_words() -> None:
-    slot = Slot(kind="explore", axis="yaw", avoid_axes=("position",))
+    slot = Slot(task="place", kind="explore", axis="yaw", avoid_axes=("position",))
     wrong = {"program": SPLITS.program(["yaw", "position"]).model_dump(mode="json")}
     right = {"program": SPLITS.program(["yaw"]).model_dump(mode="json")}
     caller, model = scripted(wrong, right)

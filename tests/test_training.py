@@ -109,7 +109,7 @@ def run_once(threads: int) -> tuple[bytes, int]:
     torch.set_num_threads(1)
     text = TextEncoder()
     seeded = seed_policy(
-        SPLITS.seed_program(),
+        [SPLITS.seed_program()],
         text,
         demonstrations=4,
         updates=20,

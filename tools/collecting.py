@@ -14,6 +14,7 @@ from coda.policy.potential import Potential
 from coda.policy.program import LearningTools
 from coda.policy.replay import Replay
 from coda.policy.text import TextEncoder
+from coda.sim.families import program_task
 from coda.sim.planner import ScriptedPlanner
 from coda.sim.program import Edit, GenerationProgram
 from coda.sim.rollout import run_scenes
@@ -111,7 +112,6 @@ def training_scenes(
     weights = np.array([max(target.weight, 0.0) for target in targets])
     if weights.sum() <= 0:
         weights = np.ones(len(targets))
-    narrow = splits.seed_program()
     scenes: list[Scene] = []
     owners: list[int] = []
     for _ in range(4 * count):
@@ -122,6 +122,7 @@ def training_scenes(
         if len(targets) > 1 and rng.random() < compose:
             others = rng.permutation([i for i in range(len(targets)) if i != first])
             chosen += others[: int(rng.integers(1, len(others) + 1))].tolist()
+        narrow = splits.seed_program(program_task(targets[first].program).name)
         program = combine([targets[i].program for i in chosen], narrow)
         try:
             scene = sample_scene(program, rng, guard=splits)

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from coda.sim.factors import factors
+from coda.sim.factors import factors, task_factors
 from coda.sim.program import Choice, Sampler
 from coda.sim.roles import AXES
 from coda.sim.splits import Splits
 
+TASK_PATH = "tau.task"
+"""Factor that says which of its family's tasks a program is about."""
 
-def factor_table(splits: Splits) -> list[dict[str, Any]]:
+
+def factor_table(splits: Splits, task: str | None = None) -> list[dict[str, Any]]:
     """Rows ``{path, axis, allowed, seed, wide}`` in program order; samplers as JSON or None.
 
     The task comes first, as in every program; it has no widest range, since the seed range draws
     all of a family's tasks already. Assets that are held out for evaluation are left out of the
     widest range: no training scene may use them.
+
+    Args:
+        splits: The family's ranges.
+        task: Only what this task has; all of the family's where None.
     """
-    seed = {edit.path: edit.sampler for edit in splits.seed_program().edits}
-    wide = {edit.path: edit.sampler for edit in splits.wide_program().edits}
-    table, task = factors(splits.family), "tau.task"
-    wide.pop(task, None)
+    seed = {edit.path: edit.sampler for edit in splits.seed_program(task).edits}
+    wide = {edit.path: edit.sampler for edit in splits.wide_program(task).edits}
+    table = factors(splits.family) if task is None else task_factors(splits.family, task)
+    wide.pop(TASK_PATH, None)
     paths = dict.fromkeys((*wide, *seed))
     return [
         {
@@ -30,7 +37,7 @@ def factor_table(splits: Splits) -> list[dict[str, Any]]:
             "seed": _json(seed.get(path)),
             "wide": _json(_trainable(path, wide.get(path), splits)),
         }
-        for path in sorted(paths, key=lambda p: (p != task, AXES.index(table[p].axis)))
+        for path in sorted(paths, key=lambda p: (p != TASK_PATH, AXES.index(table[p].axis)))
     ]
 
 

@@ -60,7 +60,7 @@ class TrainResult:
 
 
 def seed_policy(
-    program: GenerationProgram,
+    programs: Sequence[GenerationProgram],
     text: TextEncoder,
     *,
     demonstrations: int,
@@ -69,27 +69,27 @@ def seed_policy(
     threads: int = 1,
     shape: PolicyConfig | None = None,
 ) -> SeedResult:
-    """Planner demonstrations of the seed program, then supervised fine-tuning.
+    """Planner demonstrations of the seed programs, then supervised fine-tuning.
+
+    Args:
+        programs: Seed range of every task.
+        text: Sentence encoder.
+        demonstrations: Of every program.
+        updates: Gradient updates.
+        seed: Of everything random here.
+        threads: Physics threads.
+        shape: Of the policy.
 
     Raises:
-        TrainingError: The planner solves too few scenes of the program.
+        TrainingError: The planner solves too few scenes of a program.
     """
     rng = np.random.default_rng(seed)
     found: list[EpisodeData] = []
     steps = 0
-    for _ in range(DEMONSTRATION_TRIES):
-        missing = demonstrations - len(found)
-        if missing <= 0:
-            break
-        scenes = [sample_scene(program, rng) for _ in range(missing)]
-        episodes = run_scenes(scenes, ScriptedPlanner(), threads=threads)
-        steps += sum(e.steps for e in episodes)
-        found += [e for e in episodes if e.success]
-    if len(found) < demonstrations:
-        raise TrainingError(
-            f"the planner gave {len(found)} of {demonstrations} demonstrations of program "
-            f"{program.name!r} in {DEMONSTRATION_TRIES} tries; use an easier seed program."
-        )
+    for program in programs:
+        own, used = _demonstrate(program, demonstrations, rng, threads)
+        found += own
+        steps += used
     replay = Replay()
     for episode, row in zip(found, embed(text, [e.scene for e in found]), strict=True):
         replay.add(episode, row, source="planner")
@@ -103,6 +103,28 @@ def seed_policy(
         demonstrations=len(found),
         simulated_steps=steps,
     )
+
+
+def _demonstrate(
+    program: GenerationProgram, wanted: int, rng: np.random.Generator, threads: int
+) -> tuple[list[EpisodeData], int]:
+    """Planner rollouts of a program that succeed, and the control steps that all of them took."""
+    found: list[EpisodeData] = []
+    steps = 0
+    for _ in range(DEMONSTRATION_TRIES):
+        missing = wanted - len(found)
+        if missing <= 0:
+            break
+        scenes = [sample_scene(program, rng) for _ in range(missing)]
+        episodes = run_scenes(scenes, ScriptedPlanner(), threads=threads)
+        steps += sum(e.steps for e in episodes)
+        found += [e for e in episodes if e.success]
+    if len(found) < wanted:
+        raise TrainingError(
+            f"the planner gave {len(found)} of {wanted} demonstrations of program "
+            f"{program.name!r} in {DEMONSTRATION_TRIES} tries; use an easier seed program."
+        )
+    return found, steps
 
 
 def train_round(

@@ -32,7 +32,7 @@ RING_HALF_M = 0.007
 """Half thickness of a nut's ring [m]."""
 NUT_REACH_M = 0.083
 """From the centre of a nut's hole to the end of its handle [m]."""
-HANDLE_HALF_M: Vec3 = (0.016, 0.016, 0.018)
+HANDLE_HALF_M: Vec3 = (0.018, 0.014, 0.018)
 """Half extents of what the gripper takes of a nut's handle [m]: its force grows with the width."""
 CAP_HALF_M: Vec3 = (0.010, 0.027, 0.018)
 """Half extents of the cross piece at the handle's end: it brings the balance near the grip [m]."""

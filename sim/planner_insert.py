@@ -101,7 +101,7 @@ def _blocked(frame: SimFrame, subject: Role, reference: Role) -> Bool:
 
 def _bring(frame: SimFrame, subject: Role, reference: Role, gap: Array) -> Motion:
     """Lift, carry over the mouth, align, lower."""
-    i, j = ROLES.index(subject), ROLES.index(reference)
+    j = ROLES.index(reference)
     turn = quarter_turn_error(frame, subject, reference)
     tip = _leading(frame, subject, reference)
     off = frame.pos[:, j] - tip

@@ -8,6 +8,8 @@ Gymnasium loads no plugins since its version 1.0, so a program says once that it
     register()
     env = gymnasium.make("coda/PickPlace-v0", scenes="in", obs_type="pixels_state")
     envs = gymnasium.make_vec("coda/PickPlace-v0", num_envs=8, threads=2)
+
+or names the module that says so when it is imported, ``coda.sim.envs:coda/PickPlace-v0``.
 """
 
 from __future__ import annotations

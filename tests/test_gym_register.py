@@ -71,3 +71,15 @@ def test_nothing_is_registered_on_import() -> None:
     done = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["True"]
+
+
+def test_gymnasiums_module_syntax_needs_no_other_line() -> None:
+    lines = (
+        "import gymnasium as g",
+        "e = g.make('coda.sim.envs:coda/PickPlace-v0')",
+        "print(e.reset(seed=3)[0].shape == e.observation_space.shape)",
+        "print('coda/StackInsert-v0' in g.registry)",
+    )
+    done = subprocess.run([sys.executable, "-c", ";".join(lines)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["True", "True"]

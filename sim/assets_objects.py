@@ -13,11 +13,14 @@ STAR = 0.76
 def _rod(radius: float, half: float) -> tuple[Part, ...]:
     """An upright rod that looks round and collides as two crossed boxes.
 
-    A cylinder that lies on a floor has one contact at a time, which jumps from end to end: it never
-    comes to rest.
+    Along x and y, where the fingers close, two corners share the load. A cylinder that lies on a
+    floor has one contact at a time, which jumps from end to end: it never comes to rest.
     """
     side = (STAR * radius, STAR * radius, half)
-    crossed = [Part(shape="box", half_m=side, yaw=yaw, hidden=True) for yaw in (0.0, math.pi / 4)]
+    crossed = [
+        Part(shape="box", half_m=side, yaw=yaw, hidden=True)
+        for yaw in (math.pi / 8, 3 * math.pi / 8)
+    ]
     return (Part(shape="cylinder", half_m=(radius, radius, half), visual=True), *crossed)
 
 

@@ -11,7 +11,7 @@ from coda.agents.schemas import DiagnosisAnswer
 from coda.memory.records import Diagnosis
 from coda.sim.errors import CodaError
 from coda.sim.roles import Axis
-from coda.tools.contrasts import AXIS_PATHS
+from coda.tools.contrasts import axis_paths
 from coda.tools.evidence import Evidence
 from coda.tools.toolbox import critic_tools
 
@@ -120,7 +120,7 @@ def blamed_path(evidence: Evidence, axis: Axis) -> str:
     paths = [c.path for c in evidence.contrasts if c.axis == axis and c.path in edited]
     if paths:
         return paths[0]
-    usual = [path for path in AXIS_PATHS[axis] if path in edited]
+    usual = [path for path in axis_paths(evidence.seed_scene)[axis] if path in edited]
     return (usual or [e.path for e in revert(evidence.program, axis, evidence.seed_scene)])[0]
 
 

@@ -10,6 +10,7 @@ from coda.agents.caller import AgentCaller
 from coda.agents.cures import revert, seed_values, varied_paths
 from coda.agents.schemas import ControlAnswer
 from coda.memory.records import Diagnosis
+from coda.policy.potential_base import base_program
 from coda.sim.factors import FACTORS, check_value, factors
 from coda.sim.program import Edit, Fixed, GenerationProgram
 from coda.sim.roles import Axis
@@ -49,6 +50,7 @@ def design_controls(
     facts = {
         "diagnosis": {
             "failed_stage": diagnosis.failed_stage,
+            "measure": measure(program.family, diagnosis.failed_stage),
             "mechanism": diagnosis.mechanism,
             "axis": diagnosis.axis,
             "factor_path": diagnosis.factor_path,
@@ -60,6 +62,8 @@ def design_controls(
         "program": program.model_dump(mode="json", exclude={"rationale", "schema_version"}),
         "varied": varied,
         "seed_values": seed_values(program, seed_scene),
+        "roles": list(seed_scene.roles),
+        "cosmetic": cosmetic(seed_scene),
     }
 
     def check(answer: ControlAnswer) -> list[str]:
@@ -82,6 +86,36 @@ def design_controls(
         placebo_axis=plan.placebo_axis,
         reasoning=plan.reasoning,
     )
+
+
+def measure(family: str, stage: str) -> str:
+    """What a stage of the family's base potential measures, e.g. ``near(target; 0)``; "" for a
+    stage that it does not have."""
+    named = {s.name: str(s.progress.term) for s in base_program(family).stages}
+    return named.get(stage, "")
+
+
+def cosmetic(seed_scene: Scene) -> dict[Axis, dict[str, Any]]:
+    """By axis, a change of the seed scene too small to matter: a placebo where nothing else varies.
+
+    A shade of a colour; where there is no receptacle, the gripper's start 1 cm higher too.
+    """
+    objects = seed_scene.alpha.objects
+    found: dict[Axis, dict[str, Any]] = {
+        "asset": {"path": "alpha.target.rgba", "value": _shade(objects["target"].rgba)}
+    }
+    if "receptacle" in objects:
+        shade = _shade(objects["receptacle"].rgba)
+        found["goal"] = {"path": "alpha.receptacle.rgba", "value": shade}
+    else:
+        x, y, z = seed_scene.sigma.robot.xyz
+        found["position"] = {"path": "sigma.robot.xyz", "value": [x, y, round(z + 0.01, 4)]}
+    return found
+
+
+def _shade(rgba: tuple[float, float, float, float]) -> list[float]:
+    """A slightly darker colour that is called the same."""
+    return [*(round(0.95 * c, 3) for c in rgba[:3]), rgba[3]]
 
 
 def problems(

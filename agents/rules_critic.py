@@ -4,41 +4,67 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 LABEL = "Offline rule on privileged simulator evidence, not a language model"
 
-BEFORE_GRASP = ("reach", "descend")
-AFTER_GRASP = ("lift", "carry", "place")
 PUSHED_M = 0.02
 """Displacement that counts as a push [m]."""
+CARRYING = ("above", "on", "inside", "inserted")
+"""Measures of stages that take what is held to its place."""
+LETTING_GO = ("released", "settled")
+"""Measures of stages after the goal was reached."""
 
 NOTICEABLE = 0.4
 """Mean distance of failures from the seed scene, in the feature's scale, below which a contrast
 counts less: so little is within the seed range."""
 
-HINTS: dict[str, tuple[str, float]] = {
-    "misaligned-grasp": ("yaw", 0.5),
-    "no-closure": ("size", 0.3),
-    "slip": ("mass-friction", 0.5),
-    "collision": ("distractors", 0.6),
-    "wrong-object": ("distractors", 0.8),
-    "reach-error": ("position", 0.2),
-    "transport-error": ("goal", 0.4),
-    "early-release": ("goal", 0.3),
-}
-"""Mechanism -> (axis it usually comes from, weight of that hint at a share of 1)."""
+Hint = tuple[str, float]
+
+HINTS: Mapping[str, tuple[Hint, ...]] = MappingProxyType(
+    {
+        "misaligned-grasp": (("yaw", 0.5),),
+        "no-closure": (("size", 0.3),),
+        "slip": (("mass-friction", 0.5),),
+        "collision": (("distractors", 0.6),),
+        "wrong-object": (("distractors", 0.8),),
+        "reach-error": (("position", 0.2),),
+        "transport-error": (("goal", 0.4),),
+        "early-release": (("goal", 0.3),),
+    }
+)
+"""Mechanism -> axes it usually comes from, with the weight of that hint at a share of 1."""
+
+FIXTURE_HINTS: Mapping[str, tuple[Hint, ...]] = MappingProxyType(
+    {"stall": (("mass-friction", 0.5),)}
+)
+"""The same where a fixture's joint is worked: stiff joints stop it."""
+ARC_HINTS: Mapping[str, tuple[Hint, ...]] = MappingProxyType(
+    {
+        "slip": (("mass-friction", 0.4), ("size", 0.3)),
+        "stall": (("mass-friction", 0.4), ("size", 0.3)),
+    }
+)
+"""The same where its handle moves on an arc, whose radius grows with its size."""
+INSERTION_HINTS: Mapping[str, tuple[Hint, ...]] = MappingProxyType(
+    {"stall": (("size", 0.4), ("yaw", 0.3)), "transport-error": (("goal", 0.3), ("yaw", 0.2))}
+)
+"""The same where the target has to fit: clearance and parallel sides decide."""
+OF_THE_TARGET = ("position", "yaw", "size", "mass-friction", "asset")
+"""Axes that describe the target: a failure about something else is the goal axis' instead."""
 
 
 def diagnose(facts: dict[str, Any]) -> dict[str, Any]:
     """Answer the task ``diagnose``."""
     failures = [e for e in facts["episodes"] if not e["success"]]
     stage = max(facts["group"]["failed_at"], key=facts["group"]["failed_at"].get)
-    symptoms = {e["episode"]: symptom(e) for e in failures}
+    goal: list[str] = facts["goal"]
+    symptoms = {e["episode"]: symptom(e, facts["measures"][e["stage"]], goal) for e in failures}
     at_stage = [e for e in failures if e["stage"] == stage] or failures
     mechanism = Counter(symptoms[e["episode"]] for e in at_stage).most_common(1)[0][0]
-    shares = Counter(symptoms.values())
-    scores = axis_scores(facts, {m: n / len(failures) for m, n in shares.items()})
+    scores = axis_scores(facts, hinted([(symptoms[e["episode"]], e) for e in failures], goal))
     ranked = sorted(scores, key=lambda axis: -scores[axis])
     axis, margin = ranked[0], scores[ranked[0]] - (scores[ranked[1]] if len(ranked) > 1 else 0.0)
     best = _strongest(facts, axis)
@@ -53,45 +79,88 @@ def diagnose(facts: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def symptom(episode: dict[str, Any]) -> str:
-    """Mechanism of one failed rollout from its events, margins and contacts."""
-    contacts, margins, stage = episode["contacts"], episode["margins"], episode["stage"]
+def symptom(episode: dict[str, Any], measure: str, goal: list[str]) -> str:
+    """Mechanism of one failed rollout from its events, margins and contacts.
+
+    Args:
+        episode: Facts of the rollout.
+        measure: What the stage that it did not complete measures, e.g. ``above(target, …)``.
+        goal: The terms of the task's goal, e.g. ``on(target, receptacle)``.
+    """
+    contacts, measured = episode["contacts"], measure.split("(")[0]
     if contacts["distractors_grasped"]:
         return "wrong-object"
-    held = contacts["lost_grasp"] != "never-held"
-    bumped = contacts["distractor_moved_m"] > PUSHED_M or contacts["table_hit"]
-    if not held:
-        if bumped and contacts["distractor_moved_m"] > PUSHED_M:
-            return "collision"
-        return _no_grasp(contacts, margins, bumped)
+    bumped = max(contacts["distractor_moved_m"], contacts["goal_moved_m"]) > PUSHED_M
+    fell = contacts.get("storey_fell", False) and contacts["about"] == "target"
+    if contacts["lost_grasp"] == "never-held":
+        return "collision" if bumped or fell else _no_grasp(contacts, episode["margins"])
+    if fell:
+        return "collision"
     if contacts["lost_grasp"] == "slipped":
         return "slip"
     if contacts["lost_grasp"] == "opened":
-        return "early-release" if stage != "release" else "stall"
-    if stage == "release" or margins["on(target, receptacle)"] >= 0:
+        return "stall" if measured in LETTING_GO else "early-release"
+    if measured == "released" or episode["at_goal"]:
         return "no-release"
-    if bumped and contacts["distractor_moved_m"] > PUSHED_M:
+    if bumped:
         return "collision"
-    return "transport-error" if stage in ("carry", "place") else "stall"
+    if _inserts(goal) and _margin(episode["margins"], "above", contacts["about"]) >= 0:
+        return "stall"  # over the mouth, and does not go in
+    return "transport-error" if measured in CARRYING else "stall"
 
 
-def _no_grasp(contacts: dict[str, Any], margins: dict[str, float], bumped: bool) -> str:
-    """The object was never held: what was in the way at the closest approach."""
-    if margins["near(target)"] < -0.06:
-        return "collision" if bumped else "reach-error"
-    if margins["aligned(target)"] < 0:
+def _no_grasp(contacts: dict[str, Any], margins: dict[str, float]) -> str:
+    """It was never held: what was in the way at the closest approach."""
+    near = _margin(margins, "near", contacts["about"])
+    if near < -0.06:
+        return "collision" if contacts["table_hit"] else "reach-error"
+    if _margin(margins, "aligned", contacts["about"]) < 0:
         return "misaligned-grasp"
-    if margins["near(target)"] >= -0.01 or contacts["fingers_closed"]:
+    if near >= -0.01 or contacts["fingers_closed"]:
         return "no-closure"
-    return "misaligned-grasp" if contacts["target_moved_before_grasp_m"] > PUSHED_M else "stall"
+    return "misaligned-grasp" if contacts["moved_before_grasp_m"] > PUSHED_M else "stall"
 
 
-def axis_scores(facts: dict[str, Any], shares: dict[str, float]) -> dict[str, float]:
+def _margin(margins: dict[str, float], name: str, subject: str) -> float:
+    """Margin of the term of that name about a role; -1, as of an absent role, without one."""
+    said = f"{name}({subject}"
+    found = [v for term, v in margins.items() if term.startswith((f"{said})", f"{said},"))]
+    return found[0] if found else -1.0
+
+
+def _inserts(goal: list[str]) -> bool:
+    return any(term.startswith("inserted(") for term in goal)
+
+
+def hinted(symptoms: list[tuple[str, dict[str, Any]]], goal: list[str]) -> dict[str, float]:
+    """Weight of what failures' symptoms say of each axis, by (mechanism, rollout)."""
+    found: dict[str, float] = {}
+    for mechanism, episode in symptoms:
+        for axis, weight in _hints(mechanism, episode["contacts"], goal):
+            found[axis] = found.get(axis, 0.0) + weight / len(symptoms)
+    return found
+
+
+def _hints(mechanism: str, contacts: dict[str, Any], goal: list[str]) -> tuple[Hint, ...]:
+    """Axes that a mechanism usually comes from, given what is manipulated."""
+    about, table = contacts["about"], HINTS
+    if about == "handle":
+        table = {**HINTS, **(ARC_HINTS if contacts.get("joint") == "hinge" else FIXTURE_HINTS)}
+    elif about == "target" and _inserts(goal):
+        table = {**HINTS, **INSERTION_HINTS}
+    own = about == "target" or any(term.startswith("joint_at(") for term in goal)
+    return tuple(
+        ("goal" if axis in OF_THE_TARGET and not own else axis, weight)
+        for axis, weight in table.get(mechanism, ())
+    )
+
+
+def axis_scores(facts: dict[str, Any], hints: dict[str, float]) -> dict[str, float]:
     """Score of every edited axis: cautious contrast, progress correlation, distance, symptoms.
 
     Args:
         facts: The evidence.
-        shares: Mechanism -> share of failures that show it.
+        hints: Weight of what the symptoms say of each axis.
     """
     n, ok = facts["group"]["rollouts"], facts["group"]["successes"]
     bad = n - ok
@@ -109,10 +178,9 @@ def axis_scores(facts: dict[str, Any], shares: dict[str, float]) -> dict[str, fl
         else:  # all of one kind: only the distance from the seed scene tells
             score = 0.5 * min(away, 3.0) + weaker
         scores[row["axis"]] = max(scores[row["axis"]], score)
-    for mechanism, share in shares.items():
-        axis, weight = HINTS.get(mechanism, ("", 0.0))
+    for axis, weight in hints.items():
         if scores.get(axis, 0.0) > 0.0:  # a symptom alone blames nothing that does not vary
-            scores[axis] += weight * share
+            scores[axis] += weight
     return scores
 
 

@@ -4,42 +4,54 @@ from __future__ import annotations
 
 from typing import Any
 
-FROM_GRASP = ("lift", "carry", "place", "release")
-"""Stages after the grasp: where the target stood matters least there."""
+BEFORE_GRASP = ("near", "aligned", "opened", "grasped")
+"""Measures of stages up to the grasp: what decides later on matters least there."""
 
 PLACEBOS_BEFORE = ("goal", "mass-friction", "asset", "yaw", "distractors", "size", "position")
 PLACEBOS_AFTER = ("yaw", "position", "asset", "size", "distractors", "mass-friction", "goal")
-"""Axes from the least to the most related to a failure before (after) the grasp."""
+"""Axes from the least to the most related to a failure before (after) the target is grasped."""
 
-COSMETIC = {
-    "asset": ("alpha.target.rgba", (0.75, 0.14, 0.12, 1.0)),
-    "goal": ("alpha.receptacle.rgba", (0.90, 0.90, 0.86, 1.0)),
-}
-"""Axis -> a colour a shade off the seed's: a placebo where nothing but the blamed axis varies."""
+FIXTURE_BEFORE = ("mass-friction", "distractors", "goal", "size", "asset", "yaw", "position")
+FIXTURE_AFTER = ("distractors", "position", "yaw", "asset", "size", "goal", "mass-friction")
+"""The same for a fixture whose handle is taken (worked); its opening is on the goal axis."""
+
+PLACEBOS_OTHER = ("mass-friction", "asset", "size", "yaw", "position", "distractors", "goal")
+"""The same while something else than the target is moved: a storey, the handle of a container."""
 
 
 def design_controls(facts: dict[str, Any]) -> dict[str, Any]:
     """Answer the task ``design-controls``."""
     diagnosis = facts["diagnosis"]
-    blamed = diagnosis["axis"]
+    blamed, stage = diagnosis["axis"], diagnosis["failed_stage"]
     varied: dict[str, list[str]] = facts["varied"]
-    order = PLACEBOS_AFTER if diagnosis["failed_stage"] in FROM_GRASP else PLACEBOS_BEFORE
-    others = [axis for axis in order if axis != blamed and varied.get(axis)]
+    others = [axis for axis in _order(facts) if axis != blamed and varied.get(axis)]
     control = diagnosis["cure"][:4]
     if others:
         axis = others[0]
         placebo = [_fixed(path, facts["seed_values"][path]) for path in varied[axis][:4]]
-        why = f"{axis} also varies and is least related to failing at {diagnosis['failed_stage']}"
+        why = f"{axis} also varies and is least related to failing at {stage}"
     else:
-        axis = "goal" if blamed == "asset" else "asset"
-        placebo = [_fixed(*COSMETIC[axis])]
-        why = "nothing else varies, so only a colour changes"
+        axis, edit = next((a, e) for a, e in facts["cosmetic"].items() if a != blamed)
+        placebo = [_fixed(edit["path"], edit["value"])]
+        why = f"nothing else varies, so only {edit['path']} changes, and little"
     return {
         "control": control,
         "placebo": placebo,
         "placebo_axis": axis,
         "reasoning": f"Rule: the control reverts {blamed} to the seed scene; placebo: {why}.",
     }
+
+
+def _order(facts: dict[str, Any]) -> tuple[str, ...]:
+    """Axes from the least to the most related to the stage that fails."""
+    measure, _, rest = facts["diagnosis"]["measure"].partition("(")
+    subject = rest.strip("()").split(",")[0].split(";")[0]
+    before = measure in BEFORE_GRASP
+    if subject == "target":
+        return PLACEBOS_BEFORE if before else PLACEBOS_AFTER
+    if subject == "handle" and "receptacle" not in facts["roles"]:
+        return FIXTURE_BEFORE if before else FIXTURE_AFTER
+    return PLACEBOS_OTHER
 
 
 def _fixed(path: str, value: Any) -> dict[str, Any]:

@@ -9,25 +9,77 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coda.agents.rules_critic import axis_scores, diagnose, symptom
+from coda.agents.rules_critic import axis_scores, diagnose, hinted, symptom
 from coda.sim.factors import FACTORS, axis_of
-from coda.sim.families import family
+from coda.sim.families import FAMILIES, family
 from coda.sim.paths import write_factor
 from coda.sim.roles import AXES
 from coda.sim.scene import Scene
-from coda.tools.contrasts import AXIS_PATHS, FEATURES, compare, correlation, deviations, hedges_g
+from coda.tools.contrasts import (
+    FEATURES,
+    axis_paths,
+    compare,
+    correlation,
+    deviations,
+    features,
+    hedges_g,
+)
 
 SEED = family("pick-place").seed
+AXIS_PATHS = axis_paths(SEED)
+TASKS = [(name, task) for name, item in FAMILIES.items() for task in item.tasks]
 
 
 def turned(yaw: float) -> Scene:
     return write_factor(SEED, "sigma.target.yaw", yaw)
 
 
-def test_features_and_paths_agree_with_the_factor_catalogue() -> None:
-    assert set(AXIS_PATHS) == set(AXES)
-    assert all(axis_of(path) == axis for axis, paths in AXIS_PATHS.items() for path in paths)
-    assert all(FACTORS[feature.path].axis == feature.axis for feature in FEATURES)
+@pytest.mark.parametrize(("name", "task"), TASKS)
+def test_features_and_paths_agree_with_the_factor_catalogue(name: str, task: str) -> None:
+    seed = family(name).tasks[task].seed
+    paths = axis_paths(seed)
+    assert set(paths) == set(AXES)
+    assert all(axis_of(path) == axis for axis, group in paths.items() for path in group)
+    assert all(paths.values())
+    own = features([seed], seed)
+    assert all(FACTORS[feature.path].axis == feature.axis for feature in own)
+    assert len({feature.name for feature in own}) == len(own)
+    assert {path for group in paths.values() for path in group} <= {f.path for f in own}
+    assert deviations(seed, seed) == {}
+
+
+def test_the_main_path_of_each_axis_comes_first() -> None:
+    assert {axis: paths[0] for axis, paths in AXIS_PATHS.items()} == {
+        "position": "sigma.target.xy",
+        "yaw": "sigma.target.yaw",
+        "size": "alpha.target.scale",
+        "mass-friction": "alpha.target.mass_kg",
+        "distractors": "tau.distractors",
+        "goal": "sigma.receptacle.xy",
+        "asset": "alpha.target.asset",
+    }
+    assert all(feature.path in FACTORS for feature in FEATURES)
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "path", "value", "feature", "change"),
+    [
+        ("articulated", "open-door", "alpha.target.damping", 4.0, "target.damping_log2", 2.0),
+        ("articulated", "close-lid", "tau.opening", 0.4, "opening", -0.6),
+        ("put-inside", "closed-drawer", "tau.opening", 0.25, "opening", 0.25),
+        ("put-inside", "bin", "alpha.receptacle.asset", "crate", "receptacle.asset_changed", 1.0),
+        ("stack-insert", "stack-three", "sigma.support.xy", (0.6, 0.12), "support.y", 0.1),
+        ("stack-insert", "peg-in-hole", "sigma.receptacle.yaw", 0.5, "receptacle.yaw", 0.5),
+    ],
+)
+def test_features_of_fixtures_containers_and_towers(
+    name: str, task: str, path: str, value: Any, feature: str, change: float
+) -> None:
+    seed = family(name).tasks[task].seed
+    scene = write_factor(seed, path, value)
+    assert deviations(scene, seed) == {feature: pytest.approx(change)}
+    (contrast,) = compare([scene, scene], np.zeros(2, dtype=bool), np.array([0.2, 0.3]), seed)
+    assert (contrast.feature, contrast.path) == (feature, path)
 
 
 def test_deviations_name_only_what_differs() -> None:
@@ -71,16 +123,21 @@ def test_correlation_with_itself_is_one_or_nothing(a: Any) -> None:
 
 def episode(**changes: Any) -> dict[str, Any]:
     contacts = {
+        "about": "target",
+        "joint": "hinge",
+        "goal_moved_m": 0.0,
+        "storey_fell": False,
         "distractors_touched": [],
         "distractors_grasped": [],
         "distractor_moved_m": 0.0,
-        "target_moved_before_grasp_m": 0.0,
+        "moved_before_grasp_m": 0.0,
         "table_hit": False,
         "fingers_closed": True,
         "held_share": 0.0,
         "lost_grasp": "never-held",
     }
-    margins = {"near(target)": 0.0, "aligned(target)": 0.1, "on(target, receptacle)": -0.2}
+    about = changes.get("about", "target")
+    margins = {f"near({about})": 0.0, f"aligned({about})": 0.1, f"above({about}, receptacle)": -0.2}
     contacts |= {k: v for k, v in changes.items() if k in contacts}
     margins |= {k: v for k, v in changes.items() if k in margins}
     return {
@@ -90,7 +147,21 @@ def episode(**changes: Any) -> dict[str, Any]:
         "events": ["e1:near(target; 0.03)@12"],
         "contacts": contacts,
         "margins": margins,
+        "at_goal": changes.get("at_goal", False),
     }
+
+
+ON = ["on(target, receptacle)"]
+MEASURES = {
+    "reach": "near(target; 0)",
+    "descend": "near(target; 0)",
+    "grasp": "grasped(target)",
+    "lift": "lifted(target; 0)",
+    "carry": "above(target, receptacle; 0)",
+    "place": "on(target, receptacle)",
+    "release": "released(target)",
+    "move": "joint_at(handle; 0)",
+}
 
 
 @pytest.mark.parametrize(
@@ -105,18 +176,44 @@ def episode(**changes: Any) -> dict[str, Any]:
         ({"lost_grasp": "slipped", "stage": "lift"}, "slip"),
         ({"lost_grasp": "opened", "stage": "carry"}, "early-release"),
         ({"lost_grasp": "kept", "stage": "carry"}, "transport-error"),
-        ({"lost_grasp": "kept", "stage": "place", "on(target, receptacle)": 0.001}, "no-release"),
+        ({"lost_grasp": "kept", "stage": "place", "at_goal": True}, "no-release"),
         ({"lost_grasp": "kept", "stage": "lift"}, "stall"),
+        ({"about": "handle", "near(handle)": -0.2}, "reach-error"),
+        ({"about": "handle", "near(handle)": -0.02, "aligned(handle)": -0.4}, "misaligned-grasp"),
+        ({"about": "handle", "lost_grasp": "slipped", "stage": "move"}, "slip"),
+        ({"about": "handle", "lost_grasp": "kept", "stage": "move"}, "stall"),
+        ({"about": "handle", "lost_grasp": "opened", "stage": "move"}, "early-release"),
+        ({"goal_moved_m": 0.05}, "collision"),
+        ({"storey_fell": True, "lost_grasp": "kept", "stage": "carry"}, "collision"),
+        ({"storey_fell": True, "about": "receptacle", "lost_grasp": "slipped"}, "slip"),
     ],
 )
 def test_symptoms(changes: dict[str, Any], mechanism: str) -> None:
-    assert symptom(episode(**changes)) == mechanism
+    one = episode(**changes)
+    assert symptom(one, MEASURES[one["stage"]], ON) == mechanism
+
+
+def test_a_peg_over_its_hole_that_does_not_go_in_stalls() -> None:
+    over = episode(lost_grasp="kept", stage="place", **{"above(target, receptacle)": 0.02})
+    assert symptom(over, MEASURES["place"], ["inserted(target, receptacle)"]) == "stall"
+    assert symptom(over, MEASURES["place"], ON) == "transport-error"
+
+
+def test_hints_depend_on_what_is_manipulated() -> None:
+    handle, target = episode(about="handle"), episode()
+    turn = ["joint_at(handle; 0.15)"]
+    assert set(hinted([("stall", handle)], turn)) == {"mass-friction", "size"}
+    assert hinted([("stall", target)], ON) == {}
+    assert set(hinted([("stall", target)], ["inserted(target, receptacle)"])) == {"size", "yaw"}
+    drawer_of_a_cabinet = hinted([("slip", handle)], ["inside(target, receptacle)"])
+    assert set(drawer_of_a_cabinet) == {"goal"}
+    assert hinted([("slip", target), ("stall", target)], ON) == {"mass-friction": 0.25}
 
 
 def row(axis: str, effect: float, deviation: float, corr: float = 0.0) -> dict[str, Any]:
     return {
         "feature": axis,
-        "path": AXIS_PATHS[axis][0],  # type: ignore[index]
+        "path": f"of.{axis}",
         "axis": axis,
         "unit": "1",
         "failures_mean": 1.0,
@@ -137,6 +234,8 @@ def facts(*rows: dict[str, Any], successes: int = 4, **changes: Any) -> dict[str
         "group": {"rollouts": 12, "successes": successes, "failed_at": {"grasp": 12 - successes}},
         "episodes": [episode(**changes)],
         "stages": ["reach", "descend", "grasp"],
+        "measures": MEASURES,
+        "goal": ON,
     }
 
 
@@ -153,7 +252,7 @@ def test_a_symptom_decides_between_close_contrasts() -> None:
 
 
 def test_an_axis_that_does_not_vary_is_never_blamed_by_a_symptom() -> None:
-    scores = axis_scores(facts(row("size", 0.5, 1.0)), {"slip": 1.0})
+    scores = axis_scores(facts(row("size", 0.5, 1.0)), {"mass-friction": 0.5})
     assert scores["mass-friction"] == 0.0
 
 

@@ -8,26 +8,54 @@ import numpy as np
 import numpy.typing as npt
 
 from coda.sim.frame import SimFrame
+from coda.sim.predicates import evaluate, graspable
+from coda.sim.recorder import HINGE, SLIDE
 from coda.sim.roles import DISTRACTORS, Role, role_index
+from coda.sim.terms import PredicateTerm
+
+_STOREY = PredicateTerm(name="on", subject="receptacle", reference="support")
 
 
-def contacts(frames: SimFrame) -> dict[str, Any]:
-    """Touches, pushes and how the last grasp ended, over the states of one episode (T,)."""
-    held = _held(frames, "target")
+def manipulated(frames: SimFrame) -> tuple[Role, ...]:
+    """What the task has the gripper take, in the task's order.
+
+    A fixture's handle, the middle storey of a tower, then the target where it can be taken.
+    """
+    storey = frames.present[0, role_index("support")] > 0
+    found: list[Role] = ["handle"] if graspable(frames, "handle")[0] else []
+    found += ["receptacle"] if storey and graspable(frames, "receptacle")[0] else []
+    found += ["target"] if graspable(frames, "target")[0] else []
+    return tuple(found)
+
+
+def contacts(frames: SimFrame, about: Role | None = None) -> dict[str, Any]:
+    """Touches, pushes and how the last grasp ended, over the states of one episode (T,).
+
+    Args:
+        frames: The episode's states.
+        about: The manipulated role that the grasp is told of; the last one by default.
+    """
+    roles = manipulated(frames)
+    about = about if about in roles else roles[-1] if roles else "target"
+    held = _held(frames, about)
     touched = [
         role
         for role in DISTRACTORS
         if (frames.touch_left + frames.touch_right)[:, role_index(role)].any()
     ]
     return {
+        "about": about,
         "distractors_touched": touched,
         "distractors_grasped": [role for role in DISTRACTORS if _held(frames, role).any()],
         "distractor_moved_m": round(max((_moved(frames, r) for r in DISTRACTORS), default=0.0), 3),
-        "target_moved_before_grasp_m": round(_moved_before(frames, held), 3),
+        "goal_moved_m": round(_goal_moved(frames, roles), 3),
+        "moved_before_grasp_m": round(_moved_before(frames, held, about), 3),
         "table_hit": bool(frames.robot_touch_table.any()),
         "fingers_closed": bool((frames.gripper_command > 0.0).any()),
         "held_share": round(float(held.mean()), 2),
         "lost_grasp": _lost(frames, held),
+        **_storey(frames),
+        **_opening(frames),
     }
 
 
@@ -46,10 +74,21 @@ def _moved(frames: SimFrame, role: Role) -> float:
     return float(np.linalg.norm(way, axis=1).max())
 
 
-def _moved_before(frames: SimFrame, held: npt.NDArray[np.bool_]) -> float:
-    """How far the target was pushed before it was first held [m]."""
+def _goal_moved(frames: SimFrame, roles: tuple[Role, ...]) -> float:
+    """Largest displacement [m] of what is not to be moved: a support, a receptacle.
+
+    A drawer is left out: it moves with its handle.
+    """
+    fixed: list[Role] = ["support"]
+    if "receptacle" not in roles and "handle" not in roles:
+        fixed.append("receptacle")
+    return max(_moved(frames, role) for role in fixed)
+
+
+def _moved_before(frames: SimFrame, held: npt.NDArray[np.bool_], role: Role) -> float:
+    """How far a role was pushed before it was first held [m]."""
     end = int(held.argmax()) if held.any() else frames.batch
-    index = role_index("target")
+    index = role_index(role)
     way = frames.pos[: max(end, 1), index, :2] - frames.pos[0, index, :2]
     return float(np.linalg.norm(way, axis=1).max())
 
@@ -63,3 +102,23 @@ def _lost(frames: SimFrame, held: npt.NDArray[np.bool_]) -> str:
     if last == frames.batch - 1:
         return "kept"
     return "opened" if frames.gripper_command[last + 1] < 0.0 else "slipped"
+
+
+def _storey(frames: SimFrame) -> dict[str, Any]:
+    """Of a tower of three: whether its middle storey stood on the support, and fell off again."""
+    if not frames.present[0, role_index("support")]:
+        return {}
+    stood, _ = evaluate(_STOREY, frames)
+    return {"storey_stood": bool(stood.any()), "storey_fell": bool(stood.any() and not stood[-1])}
+
+
+def _opening(frames: SimFrame) -> dict[str, Any]:
+    """Of a fixture: the kind of its joint, and its opening (0 closed, 1 open) at the start, at the
+    end, closest to the goal, and wanted."""
+    if not frames.present[0, role_index("handle")]:
+        return {}
+    opening, goal = frames.opening, float(frames.joint_goal[0])
+    best = float(opening[int(np.abs(opening - goal).argmin())])
+    kind = {SLIDE: "slide", HINGE: "hinge"}[int(frames.joint_kind[0])]
+    values = {"start": float(opening[0]), "end": float(opening[-1]), "best": best, "goal": goal}
+    return {"joint": kind, "opening": {name: round(value, 3) for name, value in values.items()}}

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from coda.sim.roles import AXES, Axis
+from coda.sim.assets import ASSETS
+from coda.sim.factors import scene_factors
+from coda.sim.families import family
+from coda.sim.roles import AXES, Axis, Role
 from coda.sim.scene import Scene
 
 Array = npt.NDArray[np.float64]
 
-AXIS_PATHS: Mapping[Axis, tuple[str, ...]] = MappingProxyType(
-    {
-        "position": ("sigma.target.xy",),
-        "yaw": ("sigma.target.yaw",),
-        "size": ("alpha.target.scale",),
-        "mass-friction": ("alpha.target.mass_kg", "alpha.target.friction"),
-        "distractors": ("tau.distractors",),
-        "goal": ("sigma.receptacle.xy",),
-        "asset": ("alpha.target.asset",),
-    }
-)
-"""The factor paths that a person or an agent edits on each axis, the main one first."""
+OTHERS: tuple[Role, ...] = ("receptacle", "support")
+"""Roles of a task beside its target; all of their factors are on the goal axis."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +34,17 @@ class Feature:
     """A change that a policy may notice, in `unit`; makes deviations comparable across axes."""
     read: Callable[[Scene, Scene], float]
     """(scene, seed scene) -> value."""
+    role: Role = "target"
+    """Role that the scene needs to have this feature."""
+    jointed: bool = False
+    """Whether that role has to be a fixture with a joint."""
+
+    def of(self, scene: Scene) -> bool:
+        """Whether a scene has this feature."""
+        record = scene.alpha.objects.get(self.role)
+        if record is None:
+            return False
+        return not self.jointed or ASSETS[record.asset].joint is not None
 
 
 def wrap_angle(angle_rad: float) -> float:
@@ -57,52 +60,110 @@ def _clearance(scene: Scene, seed: Scene) -> float:
     return min((math.dist(target, xy) for xy in others), default=0.5)
 
 
+def _opening(scene: Scene, seed: Scene) -> float:
+    del seed
+    return scene.tau.opening
+
+
+def _xy(role: Role, axis: Axis) -> tuple[Feature, ...]:
+    """Where a role stands."""
+
+    def read(index: int) -> Callable[[Scene, Scene], float]:
+        return lambda scene, _: scene.sigma.poses[role].xy[index]
+
+    path = f"sigma.{role}.xy"
+    return (
+        Feature(f"{role}.x", path, axis, "m", 0.06, read(0), role),
+        Feature(f"{role}.y", path, axis, "m", 0.06, read(1), role),
+    )
+
+
+def _yaw(role: Role, axis: Axis) -> Feature:
+    """How far a role is turned from the seed scene."""
+
+    def read(scene: Scene, seed: Scene) -> float:
+        return wrap_angle(scene.sigma.poses[role].yaw - seed.sigma.poses[role].yaw)
+
+    return Feature(f"{role}.yaw", f"sigma.{role}.yaw", axis, "rad", 0.4, read, role)
+
+
+def _number(role: Role, name: str, axis: Axis, scale: float, *, jointed: bool = False) -> Feature:
+    """An attribute of a role."""
+    path = f"alpha.{role}.{name}"
+
+    def read(scene: Scene, seed: Scene) -> float:
+        del seed
+        return float(getattr(scene.alpha.objects[role], name))
+
+    return Feature(f"{role}.{name}", path, axis, "1", scale, read, role, jointed)
+
+
+def _doublings(
+    role: Role, name: str, field: str, axis: Axis, unit: str, *, jointed: bool = False
+) -> Feature:
+    """An attribute of a role as its binary logarithm."""
+
+    def read(scene: Scene, seed: Scene) -> float:
+        del seed
+        return math.log2(getattr(scene.alpha.objects[role], field))
+
+    path = f"alpha.{role}.{field}"
+    return Feature(f"{role}.{name}_log2", path, axis, unit, 1.0, read, role, jointed)
+
+
+def _asset(role: Role, axis: Axis) -> Feature:
+    """Whether a role has another asset than in the seed scene."""
+
+    def read(scene: Scene, seed: Scene) -> float:
+        return float(scene.alpha.objects[role].asset != seed.alpha.objects[role].asset)
+
+    return Feature(f"{role}.asset_changed", f"alpha.{role}.asset", axis, "0/1", 1.0, read, role)
+
+
+def _crowd(scene: Scene, seed: Scene) -> float:
+    del seed
+    return float(scene.tau.distractors)
+
+
 FEATURES: tuple[Feature, ...] = (
-    Feature(
-        "target.x", "sigma.target.xy", "position", "m", 0.06,
-        lambda s, _: s.sigma.poses["target"].xy[0],
-    ),
-    Feature(
-        "target.y", "sigma.target.xy", "position", "m", 0.06,
-        lambda s, _: s.sigma.poses["target"].xy[1],
-    ),
-    Feature(
-        "target.yaw", "sigma.target.yaw", "yaw", "rad", 0.4,
-        lambda s, seed: wrap_angle(s.sigma.poses["target"].yaw - seed.sigma.poses["target"].yaw),
-    ),
-    Feature(
-        "target.scale", "alpha.target.scale", "size", "1", 0.15,
-        lambda s, _: s.alpha.objects["target"].scale,
-    ),
-    Feature(
-        "target.mass_log2", "alpha.target.mass_kg", "mass-friction", "log2 kg", 1.0,
-        lambda s, _: math.log2(s.alpha.objects["target"].mass_kg),
-    ),
-    Feature(
-        "target.friction", "alpha.target.friction", "mass-friction", "1", 0.4,
-        lambda s, _: s.alpha.objects["target"].friction,
-    ),
-    Feature(
-        "distractors", "tau.distractors", "distractors", "count", 1.0,
-        lambda s, _: float(s.tau.distractors),
-    ),
+    *_xy("target", "position"),
+    _yaw("target", "yaw"),
+    _number("target", "scale", "size", 0.15),
+    _doublings("target", "mass", "mass_kg", "mass-friction", "log2 kg"),
+    _number("target", "friction", "mass-friction", 0.4),
+    _doublings("target", "damping", "damping", "mass-friction", "log2", jointed=True),
+    Feature("distractors", "tau.distractors", "distractors", "count", 1.0, _crowd),
     Feature("distractor.clearance", "tau.distractors", "distractors", "m", 0.2, _clearance),
+    Feature("opening", "tau.opening", "goal", "share of travel", 0.2, _opening, jointed=True),
     Feature(
-        "receptacle.x", "sigma.receptacle.xy", "goal", "m", 0.06,
-        lambda s, _: s.sigma.poses["receptacle"].xy[0],
+        "opening", "tau.opening", "goal", "share of travel", 0.2, _opening, "receptacle",
+        jointed=True,
     ),
-    Feature(
-        "receptacle.y", "sigma.receptacle.xy", "goal", "m", 0.06,
-        lambda s, _: s.sigma.poses["receptacle"].xy[1],
+    *(
+        feature
+        for role in OTHERS
+        for feature in (
+            *_xy(role, "goal"),
+            _yaw(role, "goal"),
+            _number(role, "scale", "goal", 0.15),
+            _number(role, "friction", "goal", 0.4),
+            _asset(role, "goal"),
+        )
     ),
-    Feature(
-        "target.asset_changed", "alpha.target.asset", "asset", "0/1", 1.0,
-        lambda s, seed: float(
-            s.alpha.objects["target"].asset != seed.alpha.objects["target"].asset
-        ),
-    ),
+    _doublings("receptacle", "damping", "damping", "goal", "log2", jointed=True),
+    _asset("target", "asset"),
 )  # fmt: skip
-"""Every feature that contrasts compare."""
+"""Every feature that contrasts compare; a scene has those of its roles and joints."""
+
+
+def axis_paths(seed: Scene) -> dict[Axis, tuple[str, ...]]:
+    """The factor paths that its family edits on each axis in a task, the main one first.
+
+    Args:
+        seed: The task's seed scene.
+    """
+    wide, here = family(seed.tau.family).wide, scene_factors(seed)
+    return {axis: tuple(path for path in wide.get(axis, ()) if path in here) for axis in AXES}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,10 +207,15 @@ class Contrast:
         }
 
 
+def features(scenes: Sequence[Scene], seed: Scene) -> tuple[Feature, ...]:
+    """The features that the seed scene and all of the scenes have."""
+    return tuple(f for f in FEATURES if f.of(seed) and all(f.of(scene) for scene in scenes))
+
+
 def deviations(scene: Scene, seed: Scene) -> dict[str, float]:
     """Differences from the seed scene by feature name, only those that differ."""
     found: dict[str, float] = {}
-    for feature in FEATURES:
+    for feature in features([scene], seed):
         delta = feature.read(scene, seed) - feature.read(seed, seed)
         if abs(delta) > 1e-9:
             found[feature.name] = round(delta, 4)
@@ -165,10 +231,10 @@ def compare(
         scenes: N scenes.
         success: Whether each episode succeeded, (N,).
         progress: Staged progress reached in each, (N,), in [0, 1].
-        seed: The family's seed scene.
+        seed: The task's seed scene.
     """
     found = []
-    for feature in FEATURES:
+    for feature in features(scenes, seed):
         value = np.array([feature.read(scene, seed) for scene in scenes], dtype=np.float64)
         origin = feature.read(seed, seed)
         away = np.abs(value - origin)

@@ -5,35 +5,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from coda.policy.potential import Potential
+from coda.policy.program import Stage
 from coda.sim.errors import CodaError, UnknownName
 from coda.sim.events import Event, timeline
 from coda.sim.factors import axis_of
 from coda.sim.frame import SimFrame
-from coda.sim.predicates import evaluate
+from coda.sim.predicates import evaluate, holds, present
 from coda.sim.program import GenerationProgram
-from coda.sim.roles import AXES, Axis
+from coda.sim.roles import AXES, Axis, Role
 from coda.sim.rollout import EpisodeData, Outcome
 from coda.sim.scene import Scene
 from coda.sim.terms import PredicateTerm
 from coda.tools.contacts import contacts
 from coda.tools.contrasts import Contrast, compare, deviations
+from coda.tools.factor_table import TASK_PATH
 
-MARGIN_TERMS: tuple[PredicateTerm, ...] = (
-    PredicateTerm(name="near"),
-    PredicateTerm(name="aligned"),
-    PredicateTerm(name="opened"),
-    PredicateTerm(name="grasped"),
-    PredicateTerm(name="lifted"),
-    PredicateTerm(name="above", reference="receptacle"),
-    PredicateTerm(name="on", reference="receptacle"),
-    PredicateTerm(name="released"),
-)
-"""Predicates whose margins are told at the point of failure."""
+PLACES: Mapping[Role, Role] = MappingProxyType({"target": "receptacle", "receptacle": "support"})
+"""Where a manipulated object belongs."""
+
+GOALS = ("on", "inside", "inserted", "joint_at")
+"""Predicates that say that a thing is where it belongs."""
 
 SHOWN_FAILURES = 6
 SHOWN_SUCCESSES = 2
@@ -74,6 +71,9 @@ class EpisodeSummary:
     margins: Mapping[str, float]
     """Margins where the potential was highest; positive: the predicate held."""
     contacts: Mapping[str, Any]
+    """Touches, pushes and the grasp of the role that the stage is about."""
+    at_goal: bool = False
+    """Whether the goal relation held where the potential was highest."""
 
     def facts(self, *, events: int = SHOWN_EVENTS) -> dict[str, Any]:
         """Compact JSON; only the last `events` events."""
@@ -87,6 +87,7 @@ class EpisodeSummary:
             "deltas": dict(self.deltas),
             "events": [event.ref for event in self.events[-events:]],
             "margins": dict(self.margins),
+            "at_goal": self.at_goal,
             "contacts": dict(self.contacts),
         }
 
@@ -99,6 +100,8 @@ class Evidence:
     seed_scene: Scene
     stages: tuple[str, ...]
     """Stage names of the family's base potential."""
+    measures: Mapping[str, str]
+    """What each stage's progress measures, e.g. ``near(target; 0)``."""
     episodes: tuple[EpisodeSummary, ...]
     crashed: int
     """Simulations that crashed: left out, they say nothing about the policy."""
@@ -109,8 +112,8 @@ class Evidence:
 
     @property
     def edited_axes(self) -> tuple[Axis, ...]:
-        """Axes that the program edits."""
-        edited = {axis_of(edit.path) for edit in self.program.edits}
+        """Axes that the program edits; which task it is about is none."""
+        edited = {axis_of(e.path) for e in self.program.edits if e.path != TASK_PATH}
         return tuple(axis for axis in AXES if axis in edited)
 
     @property
@@ -146,8 +149,12 @@ class Evidence:
         shown = (*_spread(self.failures, SHOWN_FAILURES), *self.successes[:SHOWN_SUCCESSES])
         return {
             "program": self.program.name,
+            "family": self.seed_scene.tau.family,
+            "family_task": self.seed_scene.tau.task,
+            "goal": [str(term) for term in goal_terms(self.seed_scene)],
             "edited_axes": list(self.edited_axes),
             "stages": list(self.stages),
+            "measures": dict(self.measures),
             "group": {
                 "rollouts": n,
                 "successes": ok,
@@ -176,7 +183,7 @@ def build_evidence(
         program: The generation program that the scenes come from.
         episodes: Rollouts of one policy on them, with their control steps kept (`keep_fine`).
         base: The family's base potential; its stage names are the critic's vocabulary.
-        seed_scene: The scene that factor differences are measured from.
+        seed_scene: The task's seed scene; factor differences are measured from it.
         episode_ids: Ids in the run's journal, one for each rollout.
         keyframes: PNG images by reference, e.g. ``{"ep12@34": …}``, for a model that sees.
 
@@ -203,7 +210,8 @@ def build_evidence(
     return Evidence(
         program=program,
         seed_scene=seed_scene,
-        stages=tuple(stage.name for stage in base.program.stages),
+        stages=base.stages,
+        measures={stage.name: str(stage.progress.term) for stage in base.program.stages},
         episodes=summaries,
         crashed=len(episodes) - len(sound),
         contrasts=compare(
@@ -222,19 +230,57 @@ def _summarise(name: str, episode: EpisodeData, base: Potential, seed: Scene) ->
     value = base.evaluate(frames)
     phi = np.asarray(value.phi, dtype=np.float64)
     peak = int(phi.argmax())
-    stages = base.program.stages
+    best = frames[peak : peak + 1]
+    stage = base.program.stages[int(np.asarray(value.stage)[peak])]
+    told = contacts(
+        frames if episode.fine is None else SimFrame.unpack(episode.fine),
+        stage.progress.term.subject,
+    )
+    goal = goal_terms(episode.scene)
     return EpisodeSummary(
         episode_id=name,
         success=episode.outcome is Outcome.SUCCESS,
         steps=int(episode.steps),
-        stage=stages[int(np.asarray(value.stage)[peak])].name,
+        stage=stage.name,
         phi_max=float(phi[peak]),
         phi_end=float(phi[-1]),
         deltas=deviations(episode.scene, seed),
         events=tuple(_event(name, event) for event in timeline(episode)),
-        margins=_margins(frames[peak : peak + 1]),
-        contacts=contacts(frames if episode.fine is None else SimFrame.unpack(episode.fine)),
+        margins=_margins(margin_terms(best, told["about"], stage, goal), best),
+        contacts=told,
+        at_goal=bool(holds(goal, best)[0]),
     )
+
+
+def goal_terms(scene: Scene) -> tuple[PredicateTerm, ...]:
+    """The terms of a scene's verifier that say where things belong."""
+    return tuple(term for term in scene.nu.terms if term.name in GOALS)
+
+
+def margin_terms(
+    frame: SimFrame, about: Role, stage: Stage, goal: Sequence[PredicateTerm]
+) -> tuple[PredicateTerm, ...]:
+    """Predicates whose margins are told: about what is manipulated, of the stage, of the goal.
+
+    A measure that two of them share, with different limits, is told once.
+    """
+    place = PLACES.get(about)
+    moved = () if about == "handle" else (PredicateTerm(name="lifted", subject=about),)
+    over = () if place is None else (PredicateTerm(name="above", subject=about, reference=place),)
+    terms = (
+        *(PredicateTerm(name=name, subject=about) for name in ("near", "aligned", "opened")),
+        PredicateTerm(name="grasped", subject=about),
+        *moved,
+        *over,
+        *goal,
+        PredicateTerm(name="released", subject=about),
+        stage.progress.term,
+    )
+    found: dict[tuple[str, Role, Role | None], PredicateTerm] = {}
+    for term in terms:
+        if present(term, frame)[0]:
+            found.setdefault((term.name, term.subject, term.reference), term)
+    return tuple(found.values())
 
 
 def _event(name: str, event: Event) -> EventRef:
@@ -247,8 +293,8 @@ def _event(name: str, event: Event) -> EventRef:
     )
 
 
-def _margins(frame: SimFrame) -> dict[str, float]:
-    return {str(t): round(float(evaluate(t, frame)[1][0]), 4) for t in MARGIN_TERMS}
+def _margins(terms: Sequence[PredicateTerm], frame: SimFrame) -> dict[str, float]:
+    return {str(term): round(float(evaluate(term, frame)[1][0]), 4) for term in terms}
 
 
 def _spread(episodes: Sequence[EpisodeSummary], limit: int) -> tuple[EpisodeSummary, ...]:

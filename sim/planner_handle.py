@@ -14,6 +14,8 @@ from coda.sim.roles import ROLES
 
 HOVER_M = 0.06
 """Height above the grasp point from which it descends [m]."""
+NEAR_M = 0.15
+"""Nearer than this, it rises before it comes over the handle [m]."""
 LEAVE_M = 0.08
 """How far it rises in one chunk after letting go [m]."""
 LEAD_M = 0.10
@@ -24,9 +26,11 @@ TURN_LEAD_RAD = 0.6
 """Furthest that the goal runs ahead of a joint that turns [rad]."""
 SLIP_M = 0.014
 """Furthest that the handle may have slipped from the middle of the pads; then it grips anew [m]."""
+KEEP = 0.5
+"""Share of a slip along the way that the lead is put on top of, so as not to be used up by it."""
 BEYOND = 0.03
 """Share of the travel that it aims past the goal: the joint's stop takes the rest."""
-AT_GOAL = {True: 0.06, False: 0.03}
+AT_GOAL = {True: 0.06, False: 0.04}
 """Largest distance from the goal opening at which it lets go, to open and to close."""
 ROOM = 0.25
 """Share of the travel that a container may lack and still take something up."""
@@ -103,7 +107,7 @@ def _approach(frame: SimFrame) -> Motion:
     over = (beside < 0.010) & turned
     at_grasp = over & (frame.ee_pos[:, 2] < grip[:, 2] + 0.008)
     hover = grip + np.array([0.0, 0.0, HOVER_M])
-    low = (frame.ee_pos[:, 2] < grip[:, 2] + HOVER_M - 0.02) & ~over
+    low = (frame.ee_pos[:, 2] < hover[:, 2] - 0.02) & ~over & (beside < NEAR_M)
     rise = frame.command_pos.copy()
     rise[:, 2] = hover[:, 2]
     goal = np.where(over[:, None], grip, np.where(low[:, None], rise, hover))
@@ -120,8 +124,10 @@ def lead(frame: SimFrame) -> Motion:
     most = np.where(frame.joint_kind == HINGE, on_arc, LEAD_M)
     delta = np.clip(left, -most, most)
     grip = grasp_point(frame, "handle")
-    slipped = frame.ee_pos - grip  # pull on where the pads are, not where the handle should be
-    goal = grip + 0.5 * slipped + moved_by(frame, delta) - frame.pos[:, _HANDLE]
+    ahead = moved_by(frame, delta) - frame.pos[:, _HANDLE]
+    way = ahead / np.maximum(np.linalg.norm(ahead, axis=1), 1e-9)[:, None]
+    slipped = (way * (frame.ee_pos - grip)).sum(axis=1)
+    goal = grip + ahead + KEEP * slipped[:, None] * way
     yaw = grasp_yaw(frame, np.ones(frame.batch, dtype=np.bool_)) + delta * _turning(frame)
     return Motion(goal, _wrapped(yaw - _yaw(frame.command_rot)), np.full(frame.batch, CLOSED))
 

@@ -30,7 +30,14 @@ IMPLEMENTED: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "data": ("coda",),
         "memory": ("full",),
-        "signal": ("text2potential", "description", "no-refinement"),
+        "signal": (
+            "text2potential",
+            "description",
+            "no-refinement",
+            "dense",
+            "sparse",
+            "frozen-actor",
+        ),
         "controls": ("on", "off"),
         "schedule": ("adaptive", "fixed"),
         "backbone": ("flow",),
@@ -96,6 +103,11 @@ class RunConfig(Section):
             "actor_updates" in self.learner.model_fields_set
         ):
             raise ValueError("set switches.signal and training.updates, not the learner's own")
+        if self.switches.signal == "sparse" and self.training.episodes:
+            raise ValueError(
+                "switches.signal = 'sparse' has no potential to guide a lookahead; set "
+                "training.episodes=0 and training.rollouts to a count"
+            )
         if self.max_steps % 8:
             raise ValueError(f"max_steps = {self.max_steps}: must be a multiple of the chunk, 8")
         if self.name and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", self.name):

@@ -18,7 +18,7 @@ from coda.graphs.settings import Models
 from coda.memory.modes import ModeStore
 from coda.memory.rundb import RunDb
 from coda.memory.vectors import VectorStore
-from coda.policy.base import ChunkPolicy
+from coda.policy.critic import ChunkCritic
 from coda.policy.flow import FlowChunkPolicy
 from coda.policy.potential import Potential
 from coda.policy.potential_base import base_program
@@ -26,6 +26,7 @@ from coda.policy.text import TextEncoder, shared_encoder
 from coda.sim.families import family
 from coda.sim.gate import Gate
 from coda.sim.splits import Splits
+from coda.tools.acting import Acting, Selected
 from coda.tools.evaluation import Evaluator
 
 ROLES = ("scene-builder", "critic", "refuter", "curriculum")
@@ -50,9 +51,15 @@ class Deps:
     evaluator: Evaluator
     on_event: Listener
 
-    def policy(self, name: str) -> ChunkPolicy:
-        """Load a policy of the run by its file name."""
-        return FlowChunkPolicy.load(self.folder.policies / name)
+    def policy(self, name: str) -> Acting:
+        """A policy of the run by its file name, as it acts under the run's training signal."""
+        path = self.folder.policies / name
+        policy = FlowChunkPolicy.load(path)
+        critic = path.with_name(f"{name}-critic")
+        known = critic.with_name(f"{critic.name}.safetensors").is_file()
+        if self.config.switches.signal != "frozen-actor" or not known:
+            return policy
+        return Selected(policy=policy, critic=ChunkCritic.load(critic), potential=self.base)
 
 
 def open_deps(folder: RunFolder, config: RunConfig, on_event: Listener) -> Deps:

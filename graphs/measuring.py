@@ -11,11 +11,11 @@ from coda.graphs.work import Work
 from coda.memory.progress import Band, BandDecision, Count, top_up, wilson
 from coda.memory.records import Mode
 from coda.memory.rows import ProgressRow
-from coda.policy.base import ChunkPolicy
 from coda.sim.program import GenerationProgram
 from coda.sim.sampling import Rejected, sample_scene
 from coda.sim.scene import Scene
 from coda.sim.splits import EvaluationSet, evaluation_set
+from coda.tools.acting import Acting
 from coda.tools.episode_store import save_trials
 from coda.tools.evaluation import Label, Origin, tally
 
@@ -23,7 +23,7 @@ PROBE_DRAWS = 6
 """Scenes drawn for each probe scene wanted, at most."""
 
 
-def measure_sets(work: Work, policy: ChunkPolicy) -> dict[str, Count]:
+def measure_sets(work: Work, policy: Acting) -> dict[str, Count]:
     """Evaluate In and OOD, journal and tell success overall and by label; totals by split.
 
     The policy's noise is the same in every round, so that rounds differ by the policy only.
@@ -46,9 +46,7 @@ def balanced(labels: Sequence[str], wanted: int) -> list[int]:
     return sorted(chosen)
 
 
-def _measure_set(
-    work: Work, policy: ChunkPolicy, split: Literal["in", "ood"], wanted: int
-) -> Count:
+def _measure_set(work: Work, policy: Acting, split: Literal["in", "ood"], wanted: int) -> Count:
     full: EvaluationSet = evaluation_set(split, work.deps.config.family)
     tasks = work.deps.config.family_tasks
     ours = [i for i, scene in enumerate(full.scenes) if scene.tau.task in tasks]
@@ -89,7 +87,7 @@ def _measure_set(
     return count
 
 
-def probe(work: Work, policy: ChunkPolicy, mode: Mode, band: Band, *, label: str) -> BandDecision:
+def probe(work: Work, policy: Acting, mode: Mode, band: Band, *, label: str) -> BandDecision:
     """Success on the mode's fixed probe scenes, more of them while the band is undecided.
 
     Args:

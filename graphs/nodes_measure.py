@@ -8,7 +8,7 @@ from coda.graphs.state import RoundState, RoundUpdate
 from coda.graphs.work import Work
 from coda.memory.progress import Band, Count, LearningProgress, learning_progress
 from coda.memory.records import Mode
-from coda.policy.base import ChunkPolicy
+from coda.tools.acting import Acting
 
 
 def measure(work: Work, state: RoundState) -> RoundUpdate:
@@ -42,7 +42,7 @@ def needs_refinement(mode: Mode, progress: LearningProgress, band: Band) -> bool
     return not resting and progress.value <= 0.0 and latest_probe(mode).rate <= band.high
 
 
-def _baseline(work: Work, mode: Mode, before: ChunkPolicy, band: Band) -> Count:
+def _baseline(work: Work, mode: Mode, before: Acting, band: Band) -> Count:
     """Success before this round's training; the last probe where that was of the same policy."""
     known = latest_probe(mode)
     label = f"{mode.mode_id}:before"
@@ -57,7 +57,7 @@ def _baseline(work: Work, mode: Mode, before: ChunkPolicy, band: Band) -> Count:
 
 
 def _probe_after(
-    work: Work, mode_id: str, after: ChunkPolicy, band: Band, first: Count | None
+    work: Work, mode_id: str, after: Acting, band: Band, first: Count | None
 ) -> LearningProgress | None:
     """Probe after training, move the mode along its lifecycle, and tell what came of it."""
     decision = probe(work, after, work.deps.modes.require(mode_id), band, label=mode_id)

@@ -87,6 +87,7 @@ def train(work: Work, state: RoundState) -> RoundUpdate:
             episodes=config.training.episodes,
             candidates=config.training.candidates,
             updates=state["settings"]["updates"],
+            rollouts=config.training.rollouts,
         ),
         text=work.deps.text,
         splits=work.deps.splits,

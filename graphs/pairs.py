@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from coda.agents.refuter import ControlPlan
 from coda.graphs.work import Work
 from coda.memory.records import Diagnosis
-from coda.policy.base import ChunkPolicy
 from coda.sim.errors import SceneError
 from coda.sim.paths import apply_edits
 from coda.sim.program import GenerationProgram
 from coda.sim.sampling import Rejected, sample_scene
 from coda.sim.scene import Scene
+from coda.tools.acting import Acting
 from coda.tools.control_test import ARMS, ArmName, PairOutcome
 from coda.tools.evaluation import Label, Origin, Trial
 
@@ -28,7 +28,7 @@ class PairSource:
     """Draws pairs from fresh validation seeds, and runs one arm on them at a time."""
 
     work: Work
-    policy: ChunkPolicy
+    policy: Acting
     diagnosis: Diagnosis
     program: GenerationProgram
     plan: ControlPlan

@@ -110,7 +110,9 @@ class Training(Section):
     """Policy learning of a round. Budgets are counts, never seconds."""
 
     episodes: Annotated[int, Field(ge=0)] = 176
-    """Lookahead episodes."""
+    """Lookahead episodes; 0 for none."""
+    rollouts: Annotated[int, Field(ge=0)] = 0
+    """Episodes of the policy itself on training scenes, beside those that are diagnosed."""
     candidates: Annotated[int, Field(ge=2, le=64)] = 10
     """Candidate chunks at each lookahead decision."""
     updates: Count = 4000

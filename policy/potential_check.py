@@ -103,7 +103,9 @@ def _traces(potential: Potential, rollouts: Sequence[SimFrame]) -> list[Trace]:
         slice(stop - rollout.batch, stop)
         for rollout, stop in zip(rollouts, ends.tolist(), strict=True)
     ]
-    return [Trace(value[span], entered[span], applies[span].all(axis=0)) for span in spans]
+    return [
+        Trace(value[span], entered[span], np.asarray(applies[span].all(axis=0))) for span in spans
+    ]
 
 
 def _applies(program: TrainingProgram, frame: SimFrame) -> npt.NDArray[np.bool_]:

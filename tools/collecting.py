@@ -17,11 +17,11 @@ from coda.policy.text import TextEncoder
 from coda.sim.families import program_task
 from coda.sim.planner import ScriptedPlanner
 from coda.sim.program import Edit, GenerationProgram
-from coda.sim.rollout import run_scenes
+from coda.sim.rollout import Outcome, run_scenes
 from coda.sim.sampling import Rejected, sample_scene
 from coda.sim.scene import Scene
 from coda.sim.splits import Splits
-from coda.tools.evaluation import embed
+from coda.tools.acting import embed, policy_actor
 
 OnProgress = Callable[[int, int, str], None]
 """Called with (done, total, label)."""
@@ -48,11 +48,13 @@ class RoundBudget:
     """What a round may spend. Counts only."""
 
     episodes: int
-    """Search episodes."""
+    """Search episodes; 0 for none."""
     candidates: int
     """Candidate chunks at each decision."""
     updates: int
     """Actor updates."""
+    rollouts: int = 0
+    """Episodes of the policy itself, exploring, on scenes of the targets."""
     compose: float = 0.5
     """Share of the scenes that combine the edits of two or more targets."""
     policy_share: float = 0.3
@@ -176,12 +178,19 @@ class Collector:
     ) -> None:
         """Search the scenes of every target, one target after the other."""
         budget = self._budget
+        count = budget.episodes + budget.rollouts
         scenes, owners = training_scenes(
-            targets, budget.episodes, splits, compose=budget.compose, rng=self._rng
+            targets, count, splits, compose=budget.compose, rng=self._rng
         )
+        searched = [k < budget.episodes for k in range(len(scenes))]
+        self._roll_out([s for s, search in zip(scenes, searched, strict=True) if not search])
         done = 0
         for index, target in enumerate(targets):
-            own = [scene for scene, owner in zip(scenes, owners, strict=True) if owner == index]
+            own = [
+                scene
+                for scene, owner, search in zip(scenes, owners, searched, strict=True)
+                if owner == index and search
+            ]
             wanted = target.potential.program.tools.planner_demonstrations
             if wanted:
                 self._demonstrate(own[:wanted])
@@ -189,7 +198,26 @@ class Collector:
                 self.searches.append(self._search(target, own))
             done += len(own)
             if on_progress is not None:
-                on_progress(done, len(scenes), target.label)
+                on_progress(done, budget.episodes, target.label)
+
+    def _roll_out(self, scenes: Sequence[Scene]) -> None:
+        """Episodes of the policy at temperature 1: what it explores feeds critic and actor."""
+        for start in range(0, len(scenes), BATCH):
+            part = scenes[start : start + BATCH]
+            rows = embed(self._text, part)
+            actor = policy_actor(
+                self._policy, rows, seed=int(self._rng.integers(2**62)), temperature=1.0
+            )
+            episodes = run_scenes(part, actor, threads=self._threads, batch=BATCH)
+            self.simulated_steps += sum(episode.steps for episode in episodes)
+            for episode, row in zip(episodes, rows, strict=True):
+                self._replay.add(
+                    episode,
+                    row,
+                    source="policy",
+                    round_index=self._round_index,
+                    crashed=episode.outcome is Outcome.CRASHED,
+                )
 
     def _demonstrate(self, scenes: Sequence[Scene]) -> None:
         """Planner rollouts on some of a target's scenes; those that succeed are imitated."""

@@ -12,27 +12,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import torch
 
 from coda.memory.progress import Count
 from coda.memory.rows import EpisodeRow, SceneRow
 from coda.memory.rundb import RunDb
-from coda.policy.base import ChunkPolicy
-from coda.policy.observation import observe
 from coda.policy.potential import Potential
 from coda.policy.text import TextEncoder
 from coda.sim.engine import CONTROL_HZ, BatchSim
-from coda.sim.frame import Array, SimFrame
-from coda.sim.rollout import Actor, EpisodeData, Outcome, run_episodes
+from coda.sim.frame import SimFrame
+from coda.sim.rollout import EpisodeData, Outcome, run_episodes
 from coda.sim.scene import Scene
+from coda.tools.acting import Acting, embed, policy_actor
 
 BATCH = 64
 """Scenes simulated at once."""
-
-ACTING_TEMPERATURE = 0.2
-"""Noise that the policy acts with; at 1 it is the distribution it was trained on, whose stray
-chunks cost successes."""
 
 OnBatch = Callable[[int, int], None]
 """Called with (episodes done, episodes in all)."""
@@ -91,7 +84,7 @@ class Evaluator:
 
     def evaluate(
         self,
-        policy: ChunkPolicy,
+        policy: Acting,
         scenes: Sequence[Scene],
         *,
         seed: int,
@@ -103,7 +96,7 @@ class Evaluator:
         """Run one episode in every scene and journal it.
 
         Args:
-            policy: Sampled once at each chunk.
+            policy: Sampled once at each chunk; or a policy with its critic, which chooses.
             scenes: N scenes; results come in their order.
             seed: Of the policy's noise.
             origin: For the journal; episode i gets the id ``<prefix>:<i>``.
@@ -157,29 +150,6 @@ class Evaluator:
             )
         self._db.charge(origin.node_key, "sim_steps", float(steps))
         self._db.charge(origin.node_key, "sim_s", steps / CONTROL_HZ)
-
-
-def embed(text: TextEncoder, scenes: Sequence[Scene]) -> npt.NDArray[np.float32]:
-    """Embeddings (N, E) of the scenes' instructions."""
-    return text.encode([scene.tau.instruction for scene in scenes])
-
-
-def policy_actor(policy: ChunkPolicy, text: npt.NDArray[np.float32], *, seed: int) -> Actor:
-    """Actor that samples one chunk of the policy in every state.
-
-    Noise is drawn for all rows at every chunk, live or not, so that a row's noise does not depend
-    on how long the others live.
-    """
-    generator = torch.Generator().manual_seed(seed % 2**63)
-
-    def act(frame: SimFrame, active: npt.NDArray[np.bool_]) -> Array:
-        del active
-        chunks = policy.sample(
-            observe(frame, text), 1, generator=generator, temperature=ACTING_TEMPERATURE
-        )
-        return chunks[:, 0].cpu().numpy().astype(np.float64)
-
-    return act
 
 
 def staged_progress(base: Potential, episode: EpisodeData) -> tuple[float, str]:

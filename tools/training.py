@@ -25,8 +25,8 @@ from coda.sim.program import GenerationProgram
 from coda.sim.rollout import EpisodeData, Outcome, run_scenes
 from coda.sim.sampling import sample_scene
 from coda.sim.splits import Splits
+from coda.tools.acting import embed
 from coda.tools.collecting import Collector, OnProgress, RoundBudget, Search, Target
-from coda.tools.evaluation import embed
 
 DEMONSTRATION_TRIES = 4
 """Planner rollouts for each wanted demonstration, at most."""

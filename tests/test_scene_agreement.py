@@ -54,7 +54,7 @@ def seed(name: str, task: str) -> Scene:
     return family(name).tasks[task].seed
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(drawn=programs(), number=st.integers(0, 2**32 - 1), wording=st.integers(0, 3))
 def test_every_scene_that_a_program_makes_agrees_with_itself(
     drawn: GenerationProgram, number: int, wording: int

@@ -80,7 +80,8 @@ def test_a_third_of_the_cells_outside_the_seed_cells_is_held_out(name: str, axis
 def test_the_salt_keeps_the_rule_by_which_it_was_searched(name: str) -> None:
     item = family(name)
     assert item.salt.startswith(f"{name}/")
-    for axis in (axis for axis in AXES if axis != "asset"):
+    axes: tuple[Axis, ...] = ("yaw", "goal")  # all of them in the slow test below
+    for axis in axes:
         task = sorted(item.tasks)[len(axis) % len(item.tasks)]
         assert fits([drawn_sides(name, axis, task)], held_out_cells(name)[axis]), (axis, task)
 

@@ -11,7 +11,16 @@ import pytest
 
 from coda.sim.asset import Asset
 from coda.sim.assets import ASSETS
-from coda.sim.assets_insertion import HOLE_HALF_M, HOLES, INSERTION, NUTS, PEGS, POST_HALF_M, POSTS
+from coda.sim.assets_insertion import (
+    HOLE_HALF_M,
+    HOLES,
+    INSERTION,
+    NUTS,
+    PEGS,
+    POST_HALF_M,
+    POSTS,
+    RING_HALF_M,
+)
 from coda.sim.engine import ACTION_DIM, CHUNK, BatchSim
 from coda.sim.families import family, task_of
 from coda.sim.frame import SimFrame
@@ -235,7 +244,7 @@ def peg_states(count: int) -> tuple[BatchSim, Array]:
 
 def test_settled_pegs_are_told_apart_without_an_error() -> None:
     sim, mouth = peg_states(500)
-    frame = rest(sim, 64)
+    frame = rest(sim, 48)
     # independent of the predicate: within the block's outline only the hole lets the lower end
     # under the mouth; a few lean in it, jammed
     bottom = frame.pos[:, TARGET] - frame.rot[:, TARGET, :, 2] * frame.half_size[:, TARGET, 2:3]
@@ -247,6 +256,63 @@ def test_settled_pegs_are_told_apart_without_an_error() -> None:
     assert np.array_equal(said, truth)
     still = evaluate(PredicateTerm(name="settled"), frame)[0]
     assert np.array_equal(sim.verified_now(), truth & still)
+
+
+def nut_states(count: int) -> tuple[BatchSim, Array, Array]:
+    """Nuts over or around the post at random places and tilts; the post's foot and tip."""
+    rng = np.random.default_rng(5)
+    sim = BatchSim([seed("nut-on-peg")] * count)
+    frame = sim.reset()
+    base = frame.pos[0, RECEPTACLE]
+    tip = np.add(base, (0.0, 0.0, frame.mouth[0, RECEPTACLE]))
+    half_z = frame.half_size[0, TARGET, 2]
+    for k in range(count):
+        around = k % 2 == 1
+        off = rng.uniform(-1, 1, 2) * (0.003 if around else 0.03)
+        lift = half_z + rng.uniform(-0.05, 0.0) if around else half_z + rng.uniform(0.0, 0.03)
+        angle, axis = rng.uniform(0.0, 0.03 if around else 0.7), rng.uniform(-math.pi, math.pi)
+        put(sim, k, "target", np.add(tip, (*off, lift)), tilted(angle, axis))
+    return sim, np.add(base, (0.0, 0.0, frame.seat[0, RECEPTACLE])), tip
+
+
+def test_settled_nuts_are_told_apart_without_an_error() -> None:
+    sim, foot, tip = nut_states(250)
+    frame = rest(sim, 72)
+    # independent of the predicate: where the post's axis goes through the plane of the ring
+    rot, pos = frame.rot[:, TARGET], frame.pos[:, TARGET]
+    low, high = ((rot.transpose(0, 2, 1) @ (end - pos)[:, :, None])[:, :, 0] for end in (foot, tip))
+    ring = RING_HALF_M - frame.half_size[0, TARGET, 2]
+    share = (ring - low[:, 2]) / (high[:, 2] - low[:, 2])
+    through = low + share[:, None] * (high - low)
+    threaded = (share > 0) & (share < 1) & (np.abs(through[:, :2]).max(axis=1) < 0.0155)
+    stands = rot[:, 2, 2] > math.cos(0.1)
+    rests = evaluate(PredicateTerm(name="settled", limit=0.02), frame)[0]
+    said = evaluate(INSERTED, frame)[0]
+    assert 100 < int((said & rests).sum()) < 200
+    assert np.array_equal(said[rests], (threaded & stands)[rests])
+    assert (threaded & ~stands & rests).any(), "some hang tilted on the tip"
+
+
+def test_settled_blocks_are_told_apart_without_an_error() -> None:
+    count, rng = 250, np.random.default_rng(11)
+    sim = BatchSim([seed("stack-two")] * count)
+    frame = sim.reset()
+    below, half = frame.pos[0, RECEPTACLE], frame.half_size[0]
+    for k in range(count):
+        off = rng.uniform(-0.05, 0.05, 2)
+        lift = half[RECEPTACLE, 2] + 1.5 * half[TARGET, 2] + rng.uniform(0.0, 0.01)
+        angle, axis = rng.uniform(0.0, 0.4), rng.uniform(-math.pi, math.pi)
+        put(sim, k, "target", np.add(below, (*off, lift)), tilted(angle, axis))
+    frame = rest(sim, 48)
+    # independent of the predicate: it rests, and on nothing but the brick
+    rests = evaluate(PredicateTerm(name="settled", limit=0.02), frame)[0]
+    carried = rests & (frame.touch[:, TARGET, RECEPTACLE] > 0) & (frame.touch_table[:, TARGET] == 0)
+    aside = np.linalg.norm((frame.pos[:, TARGET] - frame.pos[:, RECEPTACLE])[:, :2], axis=1)
+    said = evaluate(ON, frame)[0] & rests
+    assert 40 < int(said.sum()) < 200
+    assert not (said & ~carried).any()
+    # centres over a corner of the brick, outside its inscribed circle, do not count
+    assert np.array_equal(said, carried & (aside <= half[RECEPTACLE, :2].min()))
 
 
 def test_a_nut_dropped_over_the_post_lies_flat_on_its_foot() -> None:

@@ -31,6 +31,8 @@ HAND_M = 0.030
 """How far the finger tips may go below a rim before the hand touches it [m]."""
 WRIST_RAD = 1.75
 """Furthest that the gripper is turned from its yaw at home to take something."""
+AHEAD_M = 0.008
+"""A command further ahead of the hand than this is a motion that is under way [m]."""
 SKY_M = 0.04
 """Height of the finger tips over a rim on the way across [m]."""
 
@@ -147,11 +149,21 @@ def _carry(frame: SimFrame, i: int, j: int, off: Array, under: Array, far: Array
     lift = frame.command_pos.copy()
     lift[:, 2] += np.clip(cruise - under, 0.0, 0.15)
     carry = frame.command_pos.copy()
-    carry[:, :2] += off[:, :2]
+    carry[:, :2] = _hand(frame)[:, :2] + off[:, :2]
     carry[:, 2] += np.clip(cruise - under, -0.05, 0.05)
     low = (under < rim + 0.03) & (far > 0.04)
     goal = np.where(low[:, None], lift, carry)
     return Motion(goal, _along(frame, j), np.full(frame.batch, CLOSED))
+
+
+def _hand(frame: SimFrame) -> Array:
+    """Where the hand is, for a motion that starts from there (B, 3) [m].
+
+    On the move the command runs ahead of the hand; at rest what is left of the difference is the
+    servos' own error, which the command has to make up for.
+    """
+    ahead = np.linalg.norm(frame.command_pos - frame.ee_pos, axis=1) > AHEAD_M
+    return np.where(ahead[:, None], frame.ee_pos, frame.command_pos)
 
 
 def _along(frame: SimFrame, j: int) -> Array:
@@ -164,7 +176,7 @@ def _along(frame: SimFrame, j: int) -> Array:
 
 def _lower(frame: SimFrame, j: int, off: Array, gap: Array, lowest: Array) -> Motion:
     """Lower until just over the seat, or until the hand would touch the rim at `lowest` (B,)."""
-    lower = frame.command_pos.copy()
+    lower = _hand(frame)
     lower[:, :2] += off[:, :2]
     lower[:, 2] = np.maximum(lower[:, 2] - np.maximum(gap - 0.002, 0.0), lowest)
     return Motion(lower, _along(frame, j), np.full(frame.batch, CLOSED))

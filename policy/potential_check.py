@@ -82,44 +82,45 @@ def check_potential(
     if issues or not successes:
         return issues
     potential = Potential(program)
-    good = _traces(potential, successes)
-    issues = _range(good)
+    good, bad = _traces(potential, successes), _traces(potential, failures)
+    issues = _range([*good, *bad])
     if issues:
         return issues
     issues = [*shape_findings(good, limits), *stage_findings(program, good, limits)]
-    if failures:
-        bad = _traces(potential, failures)
+    if bad:
         issues += failure_findings(program, good, bad, failed_stage, limits)
     return issues
 
 
 def _traces(potential: Potential, rollouts: Sequence[SimFrame]) -> list[Trace]:
     """Evaluate all rollouts in one batch, then cut it apart again."""
+    if not rollouts:
+        return []
     frame = concat(list(rollouts))
-    value, (entered, _) = potential.evaluate(frame), potential.tables(frame)
+    value, (entered, tau) = potential.evaluate(frame), potential.tables(frame)
     applies = _applies(potential.program, frame)
     ends = np.cumsum([rollout.batch for rollout in rollouts])
-    spans = [
-        slice(stop - rollout.batch, stop)
-        for rollout, stop in zip(rollouts, ends.tolist(), strict=True)
-    ]
-    return [
-        Trace(value[span], entered[span], np.asarray(applies[span].all(axis=0))) for span in spans
-    ]
+    traces = []
+    for rollout, stop in zip(rollouts, ends.tolist(), strict=True):
+        span = slice(stop - rollout.batch, stop)
+        asked = np.asarray(applies[span].all(axis=0))
+        floor = float(potential.base[np.argmax(asked)]) if asked.any() else 0.0
+        traces.append(Trace(value[span], entered[span], tau[span], asked, floor))
+    return traces
 
 
 def _applies(program: TrainingProgram, frame: SimFrame) -> npt.NDArray[np.bool_]:
     """Whether each state's scene asks for each stage, (T, K).
 
-    It does not where the roles of the stage's progress are absent, nor before a stage that an
-    absent role lets every state enter.
+    It does not where the roles of the stage's progress are absent, nor before a stage whose whole
+    entry is true because roles are absent: every state is past it.
     """
     stages = program.stages
     asks = np.stack([present(stage.progress.term, frame) for stage in stages], axis=1)
     for k, stage in enumerate(stages):
-        for term in stage.entry:
-            if term.if_absent:
-                asks[~present(term, frame), :k] = False
+        if stage.entry and all(term.if_absent for term in stage.entry):
+            gone = [~present(term, frame) for term in stage.entry]
+            asks[np.logical_and.reduce(gone), :k] = False
     return asks
 
 

@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from coda.policy.potential import PotentialValue
-from coda.policy.program import TrainingProgram
+from coda.policy.program import Stage, TrainingProgram
 from coda.sim.program import Issue
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckLimits:
-    """Thresholds of the checks; Phi is in [0, 1]."""
+    """Thresholds of the checks; Phi is in [0, 1].
+
+    Measured on planner successes in the four families' In and OOD scenes, the base potentials have
+    in three quarters of them: rises of at most 0.17 in a control step, drops of at most 0.02,
+    0.30 or less of what is to be earned at reset, 1.00 at success. One success in ten drops by
+    0.5, because the planner grasps twice, so that the worst quarter of the successes is forgiven.
+    """
 
     jump: float = 0.3
-    """Largest rise between two control steps (median over rollouts of each one's largest)."""
+    """Largest rise between two control steps, in three quarters of the successes."""
     fall: float = 0.2
     """Largest drop below the highest Phi so far (likewise)."""
     rise: float = 0.5
-    """Smallest rise from start to success (median)."""
+    """Smallest rise from start to success (likewise)."""
     finish: float = 0.8
-    """Smallest Phi at success (median)."""
+    """Smallest Phi at success (likewise)."""
     flood_start: float = 0.4
     """Highest Phi at reset (median)."""
     flood_quarter: float = 0.7
     """Highest Phi after a quarter of the way to success (median)."""
+    flood_stage: float = 0.7
+    """Largest share of one stage among several: with more, the others hardly count."""
     spread: float = 0.05
     """Smallest range of Phi over successes, and of tau within a stage."""
+    reached: float = 0.25
+    """Smallest share of the successes in which a stage's entry holds at some time."""
     separation: float = 0.8
     """Smallest probability that a success ends higher than a failure."""
+    tie: float = 0.02
+    """Difference of two final values of Phi that says nothing."""
     brief: float = 8.0
     """Fewest control steps per rollout that a stage must last to be judged: a stage that is
     passed in less than a chunk gives no guidance, and needs none."""
@@ -44,8 +57,24 @@ class Trace:
     value: PotentialValue
     entered: npt.NDArray[np.bool_]
     """Entry truth of every stage, (T, K)."""
+    tau: npt.NDArray[np.float64]
+    """Progress of every stage, also of those that the state is not in, (T, K)."""
     applies: npt.NDArray[np.bool_]
     """Whether the scene has the roles that each stage's progress is about, (K,)."""
+    floor: float
+    """Phi that the scene has before anything is done, because it lacks what stages are about."""
+
+    @property
+    def earned(self) -> npt.NDArray[np.float64]:
+        """Share of what there is to be earned in this scene, (T,)."""
+        return np.asarray((self.value.phi - self.floor) / (1.0 - self.floor))
+
+    def measured(self, k: int) -> npt.NDArray[np.float64]:
+        """Stage k's tau while it lasts and in the step that leaves it for a later one, (n,)."""
+        here = np.equal(self.value.stage, k)
+        left = np.zeros_like(here)
+        left[1:] = here[:-1] & (self.value.stage[1:] > k)
+        return np.asarray(self.tau[here | left, k])
 
 
 def issue(code: str, path: str, value: str, limit: str, remedy: str) -> Issue:
@@ -68,11 +97,13 @@ def shape_findings(traces: list[Trace], limits: CheckLimits) -> list[Issue]:
                 "choose progress terms and ranges that change while the task is done",
             )
         ]
-    start = float(np.median([p[0] for p in phis]))
-    quarter = float(np.median([p[len(p) // 4] for p in phis]))
-    end = float(np.median([p[-1] for p in phis]))
-    jump = float(np.median([np.diff(p, prepend=p[0]).max() for p in phis]))
-    fall = float(np.median([(np.maximum.accumulate(p) - p).max() for p in phis]))
+    earned = [trace.earned for trace in traces]
+    start = float(np.median([p[0] for p in earned]))
+    quarter = float(np.median([p[len(p) // 4] for p in earned]))
+    rise = _at_least([p[-1] - p[0] for p in earned])
+    end = _at_least([p[-1] for p in phis])
+    jump = _at_most([np.diff(p, prepend=p[0]).max() for p in phis])
+    fall = _at_most([(np.maximum.accumulate(p) - p).max() for p in phis])
     rules = (
         ("floods", start > limits.flood_start, f"Phi = {start:.2f} at reset",
          f"<= {limits.flood_start}", "make the first stages narrower or smaller in share"),
@@ -83,7 +114,7 @@ def shape_findings(traces: list[Trace], limits: CheckLimits) -> list[Issue]:
          f"<= {limits.jump}", "start the next stage's progress where its entry begins to hold"),
         ("falls", fall > limits.fall, f"Phi falls by {fall:.2f} during a success",
          f"<= {limits.fall}", "loosen the entries that stop holding, or mend the stage's order"),
-        ("no-rise", end - start < limits.rise, f"Phi rises by {end - start:.2f} to success",
+        ("no-rise", rise < limits.rise, f"Phi rises by {rise:.2f} to success",
          f">= {limits.rise}", "let progress lead from the start to the goal"),
         ("unfinished", end < limits.finish, f"Phi = {end:.2f} at success",
          f">= {limits.finish}", "let the last stage's progress end at the success test"),
@@ -95,53 +126,74 @@ def shape_findings(traces: list[Trace], limits: CheckLimits) -> list[Issue]:
     ]
 
 
+def _at_most(values: Sequence[float]) -> float:
+    """What three quarters of the values do not exceed; of three, the middle one."""
+    return float(np.quantile(values, 0.75, method="lower"))
+
+
+def _at_least(values: Sequence[float]) -> float:
+    """What three quarters of the values reach; of three, the middle one."""
+    return float(np.quantile(values, 0.25, method="higher"))
+
+
 def stage_findings(
     program: TrainingProgram, traces: list[Trace], limits: CheckLimits
 ) -> list[Issue]:
     """Findings about single stages along successes."""
-    issues = []
-    stage = np.concatenate([trace.value.stage for trace in traces])
-    tau = np.concatenate([trace.value.tau for trace in traces])
+    issues = _heaviest(program, limits)
     for k, spec in enumerate(program.stages):
-        if not any(trace.applies[k] for trace in traces):
-            continue  # about something that none of these scenes has
-        path = f"stages.{k}"
-        holds = sum(int(trace.entered[:, k].sum()) for trace in traces)
-        here: npt.NDArray[np.bool_] = np.equal(stage, k)
-        if not holds:
-            terms = " and ".join(str(term) for term in spec.entry)
-            issues.append(
-                issue(
-                    "unreachable-stage",
-                    f"{path}.entry",
-                    f"{spec.name}: {terms} never holds",
-                    "holds in every success",
-                    "loosen the limits or drop the stage",
-                )
-            )
-        elif not here.any() and holds >= limits.brief * len(traces):
-            issues.append(
-                issue(
-                    "shadowed-stage",
-                    f"{path}.entry",
-                    f"{spec.name} is always overruled",
-                    "present in some success",
-                    "a later stage's entry must ask for more",
-                )
-            )
-        elif here.sum() >= limits.brief * len(traces) and np.ptp(tau[here]) < limits.spread:
-            issues.append(
-                issue(
-                    "dead-progress",
-                    f"{path}.progress",
-                    f"{spec.name}: tau stays at {tau[here].mean():.2f}",
-                    "varies within the stage",
-                    "move start and end into the range that the margin really covers",
-                )
-            )
-        else:
-            issues += _falling(k, spec.name, traces, limits)
+        asked = [trace for trace in traces if trace.applies[k]]
+        if asked:  # else it is about something that none of these scenes has
+            issues += _stage(k, spec, asked, limits)
     return issues + _order(program, traces)
+
+
+def _heaviest(program: TrainingProgram, limits: CheckLimits) -> list[Issue]:
+    """One stage of several that is nearly all of the potential."""
+    shares = [stage.share for stage in program.stages]
+    k = int(np.argmax(shares))
+    if len(shares) == 1 or shares[k] <= limits.flood_stage:
+        return []
+    return [
+        issue(
+            "floods", f"stages.{k}.share", f"{program.stages[k].name} is worth {shares[k]:.2f}",
+            f"<= {limits.flood_stage}", "give the other stages more of the share",
+        )
+    ]  # fmt: skip
+
+
+def _stage(k: int, spec: Stage, traces: list[Trace], limits: CheckLimits) -> list[Issue]:
+    """Findings about stage k along the successes whose scenes ask for it."""
+    path, enough = f"stages.{k}", limits.brief * len(traces)
+    reached = sum(bool(trace.entered[:, k].any()) for trace in traces)
+    holds = sum(int(trace.entered[:, k].sum()) for trace in traces)
+    lasts = sum(int((trace.value.stage == k).sum()) for trace in traces)
+    tau = np.concatenate([trace.measured(k) for trace in traces])
+    if k > 0 and (reached == 0 or reached < limits.reached * len(traces)):
+        terms = " and ".join(str(term) for term in spec.entry)
+        return [
+            issue(
+                "unreachable-stage", f"{path}.entry",
+                f"{spec.name}: {terms} holds in {reached} of {len(traces)} successes",
+                "holds in successes", "loosen the limits or drop the stage",
+            )
+        ]  # fmt: skip
+    if not lasts and holds >= enough:
+        return [
+            issue(
+                "shadowed-stage", f"{path}.entry", f"{spec.name} is always overruled",
+                "present in some success", "a later stage's entry must ask for more",
+            )
+        ]  # fmt: skip
+    if lasts >= enough and np.ptp(tau) < limits.spread:
+        return [
+            issue(
+                "dead-progress", f"{path}.progress",
+                f"{spec.name}: tau stays at {tau.mean():.2f}", "varies within the stage",
+                "move start and end into the range that the margin really covers",
+            )
+        ]  # fmt: skip
+    return _falling(k, spec.name, traces, limits)
 
 
 def _falling(k: int, name: str, traces: list[Trace], limits: CheckLimits) -> list[Issue]:
@@ -198,14 +250,14 @@ def failure_findings(
     won = np.array([trace.value.phi[-1] for trace in good])
     lost = np.array([trace.value.phi[-1] for trace in bad])
     pairs = won[:, None] - lost[None, :]
-    above = float(np.mean(np.where(np.abs(pairs) <= 0.02, 0.5, pairs > 0)))
-    if np.median(lost) >= 0.95 * np.median(won):
+    above = float(np.mean(np.where(np.abs(pairs) <= limits.tie, 0.5, pairs > 0)))
+    if np.median(lost) >= np.median(won) - limits.tie:
         issues.append(
             issue(
                 "rewards-failure",
                 "stages",
                 f"failures end at Phi = {np.median(lost):.2f}",
-                f"well below the successes' {np.median(won):.2f}",
+                f"below the successes' {np.median(won):.2f}",
                 "give the share to what the failures lack",
             )
         )

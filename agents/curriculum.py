@@ -12,6 +12,10 @@ from coda.memory.records import Diagnosis, Mechanism, Mode, ModeStatus
 from coda.policy.program import TrainingProgram
 from coda.sim.program import Issue
 from coda.sim.roles import AXES, Axis
+from coda.tools.evidence_terms import GOALS
+
+REFERRING = ("above", "on", "inside", "inserted")
+"""Predicates that need a second role."""
 
 ROLE = "curriculum"
 PLAN = "plan-round"
@@ -242,14 +246,15 @@ def potential_problems(program: TrainingProgram, base: TrainingProgram) -> list[
     if program.family != base.family:
         found.append(f"program.family = {program.family!r}; this run's is {base.family!r}.")
     last = program.stages[-1]
-    if not any(term.name == "on" and not term.negate for term in last.entry):
-        found.append(
-            f"the last stage, {last.name!r}, must be entered by on(target, receptacle): there the "
-            "task ends."
-        )
+    said = {(t.name, t.subject, t.reference) for t in last.entry if not t.negate}
+    for goal in base.stages[-1].entry:
+        if goal.name in GOALS and (goal.name, goal.subject, goal.reference) not in said:
+            found.append(
+                f"the last stage, {last.name!r}, must be entered by {goal}: there the task ends."
+            )
     for stage in program.stages:
         for term in (*stage.entry, stage.progress.term):
-            if term.name in ("above", "on") and term.reference is None:
+            if term.name in REFERRING and term.reference is None:
                 found.append(f"stage {stage.name!r}: {term.name} needs a reference role.")
     if program.tools.planner_demonstrations > base.tools.planner_demonstrations:
         found.append("tools.planner_demonstrations: this run allows no more than its base.")

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 from coda.agents.rules_repair import repair
+from coda.agents.rules_stages import (
+    Insertion,
+    Part,
+    align,
+    approach,
+    centre,
+    clear,
+    near_goal,
+    steady,
+)
 from coda.policy.program import LearningTools, Progress, Stage, TrainingProgram
-from coda.sim.roles import DISTRACTORS
-from coda.sim.terms import PredicateTerm
 
-NEAR = PredicateTerm(name="near", limit=0.0)
-HELD = (PredicateTerm(name="grasped"), PredicateTerm(name="near", limit=0.035))
-LIFTED = PredicateTerm(name="lifted", limit=0.0)
-ABOVE = PredicateTerm(name="above", limit=0.0, reference="receptacle")
-ALIGNED_COARSE = PredicateTerm(name="aligned", limit=0.0)
+MOST_STAGES = 14
+"""Stages that a potential has at most."""
+MENDED = 3
+"""Attempts up to which issues are mended; after that, nothing is inserted any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,43 +32,11 @@ class Recipe:
 
     boost: float = 1.8
     """Factor on the failing stage's share before normalising."""
-    insert: Stage | None = None
-    """A stage of its own for the missing skill; its share is taken from all alike."""
-    before: tuple[str, ...] = ()
-    """Insert before the first of these stages that the base has."""
+    insert: Callable[[Part], Insertion | None] | None = None
+    """Makes stages for the missing skill; all others give to their shares."""
     tools: Mapping[str, Any] = field(default_factory=dict)
     why: str = ""
 
-
-def _stage(
-    name: str, share: float, term: PredicateTerm, start: float, end: float, *entry: PredicateTerm
-) -> Stage:
-    return Stage(
-        name=name, entry=entry, share=share, progress=Progress(term=term, start=start, end=end)
-    )
-
-
-_ALIGN = _stage("align", 0.12, ALIGNED_COARSE, -0.9, -0.2, PredicateTerm(name="near", limit=0.12))
-_APPROACH = _stage(
-    "approach", 0.10, NEAR, -0.22, -0.10, PredicateTerm(name="near", limit=0.22),
-    PredicateTerm(name="opened"),
-)  # fmt: skip
-_CLEAR = _stage(
-    "clear", 0.10, NEAR, -0.22, -0.10, PredicateTerm(name="near", limit=0.22), *(
-        PredicateTerm(name="near", subject=role, limit=0.06, negate=True) for role in DISTRACTORS
-    ),
-)  # fmt: skip
-_STEADY = _stage(
-    "steady", 0.10, LIFTED, 0.02, 0.05, *HELD, PredicateTerm(name="lifted", limit=0.02)
-)
-_NEAR_GOAL = _stage(
-    "near-goal", 0.10, ABOVE, -0.15, -0.03, *HELD, PredicateTerm(name="lifted", limit=0.05),
-    PredicateTerm(name="above", limit=0.15, reference="receptacle"),
-)  # fmt: skip
-_CENTRE = _stage(
-    "centre", 0.10, ABOVE, -0.08, -0.03, *HELD,
-    PredicateTerm(name="above", limit=0.08, reference="receptacle"),
-)  # fmt: skip
 
 _EXPLORE: Mapping[str, Any] = MappingProxyType({"exploration_noise": 0.1})
 _RESETS: Mapping[str, Any] = MappingProxyType({"stage_resets": True})
@@ -69,23 +44,23 @@ _RESETS: Mapping[str, Any] = MappingProxyType({"stage_resets": True})
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
     {
         "reach-error": Recipe(
-            insert=_APPROACH, before=("descend",), tools=_EXPLORE,
+            insert=approach, tools=_EXPLORE,
             why="reward the approach in two steps, so that a new position still has a slope",
         ),
         "misaligned-grasp": Recipe(
-            insert=_ALIGN, before=("descend",), tools={"lookahead_candidates": 16},
-            why="reward turning to the object's yaw before descending",
+            insert=align, tools={"lookahead_candidates": 16},
+            why="reward turning to the yaw of what is taken before going down to it",
         ),
         "no-closure": Recipe(
             boost=2.2, tools=_RESETS,
-            why="more weight on closing the fingers, with resets close to the object",
+            why="more weight on closing the fingers, with resets close to what is taken",
         ),
         "slip": Recipe(
-            insert=_STEADY, before=("carry",), tools=_RESETS,
-            why="reward keeping hold while lifting before moving away",
+            insert=steady, tools=_RESETS,
+            why="reward keeping hold on the first, or the last, part of the way by itself",
         ),
         "collision": Recipe(
-            insert=_CLEAR, before=("descend",), tools={"lookahead_candidates": 20},
+            insert=clear, tools={"lookahead_candidates": 20},
             why="reward an approach that stays clear of the distractors",
         ),
         "wrong-object": Recipe(
@@ -93,16 +68,16 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
             why="more weight on reaching the named object; more candidates to find the way",
         ),
         "transport-error": Recipe(
-            insert=_NEAR_GOAL, before=("place",), tools=_RESETS,
+            insert=near_goal, tools=_RESETS,
             why="reward the last part of the way to the goal by itself, with resets in hold",
         ),
         "early-release": Recipe(
-            insert=_CENTRE, before=("place",), tools=_RESETS,
-            why="reward being centred over the goal before lowering and letting go",
+            insert=centre, tools=_RESETS,
+            why="reward being centred at the goal before letting go",
         ),
         "no-release": Recipe(
             boost=2.5, tools=_RESETS,
-            why="more weight on letting go, with resets where the object is on the goal",
+            why="more weight on letting go, with resets where the goal is reached",
         ),
         "stall": Recipe(
             boost=2.0, tools={"exploration_noise": 0.15, "lookahead_candidates": 16},
@@ -116,9 +91,9 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
 def compile_potential(facts: dict[str, Any]) -> dict[str, Any]:
     """Answer the task ``compile-potential``.
 
-    Issues of the check are mended where they name a stage; otherwise the change of the base gets
-    milder with every attempt. A potential under which nothing was learned gets a steeper failing
-    stage and stronger tools.
+    Issues of the check are mended where they name a stage, in the first attempts; otherwise the
+    change of the base gets milder with every attempt. A potential under which nothing was learned
+    gets a steeper failing stage and stronger tools.
     """
     base = TrainingProgram.model_validate(facts["base"])
     diagnosis = facts["diagnosis"]
@@ -130,14 +105,14 @@ def compile_potential(facts: dict[str, Any]) -> dict[str, Any]:
         if {issue["code"] for issue in facts["issues"]} == {"no-learning-progress"}:
             stages = _boost(previous.stages, diagnosis["failed_stage"], 1.6)
             tools = _stronger(previous.tools)
-        else:
+        elif facts["attempt"] <= MENDED:
             stages = repair(previous, facts["issues"], diagnosis["failed_stage"])
             stages = None if stages == previous.stages else stages
     if stages is None:
         if facts["issues"]:  # the inserted stage is the first suspect
             boost = 1.0 + (recipe.boost - 1.0) / 2.0 ** facts["attempt"]
             recipe = replace(recipe, insert=None, boost=boost)
-        stages = _insert(base.stages, recipe)
+        stages = _insert(base.stages, recipe, diagnosis["failed_stage"])
         stages = _boost(stages, diagnosis["failed_stage"], recipe.boost)
     program = TrainingProgram(
         name=f"{facts['mode']['mode_id']}-{diagnosis['mechanism']}"[:80],
@@ -159,16 +134,19 @@ def _stronger(tools: LearningTools) -> dict[str, Any]:
     }
 
 
-def _insert(stages: tuple[Stage, ...], recipe: Recipe) -> tuple[Stage, ...]:
-    """Insert the recipe's stage, and let the stage before it end where it begins."""
-    new = recipe.insert
-    names = [stage.name for stage in stages]
-    at = next((names.index(name) for name in recipe.before if name in names), None)
-    if new is None or at is None or at == 0 or new.name in names or len(stages) >= 10:
+def _insert(stages: tuple[Stage, ...], recipe: Recipe, failed: str) -> tuple[Stage, ...]:
+    """Insert the recipe's stages, and let the stage before them end where they begin."""
+    if recipe.insert is None:
         return stages
-    earlier = stages[at - 1]
-    ends = _ending(earlier, new)
-    return (*stages[: at - 1], ends, new, *stages[at:])
+    found = recipe.insert(Part.around(stages, failed))
+    if found is None:
+        return stages
+    at, new = found
+    if {stage.name for stage in stages} & {stage.name for stage in new}:
+        return stages
+    if len(stages) + len(new) > MOST_STAGES:
+        return stages
+    return (*stages[: at - 1], _ending(stages[at - 1], new[0]), *new, *stages[at:])
 
 
 def _ending(stage: Stage, following: Stage) -> Stage:

@@ -6,6 +6,9 @@ import re
 from typing import Any
 
 from coda.policy.program import Progress, Stage, TrainingProgram
+from coda.sim.roles import Role
+from coda.sim.terms import PredicateName
+from coda.tools.evidence_terms import GOALS
 
 DROPPED = frozenset({"shadowed-stage", "unreachable-stage", "falling-progress", "stage-order"})
 """Issues after which a stage is left out."""
@@ -38,12 +41,14 @@ def repair(
 
 def _may_go(stages: list[Stage], k: int) -> bool:
     """The first stage and the last one at the goal stay."""
-    goal = [i for i, stage in enumerate(stages) if _at_goal(stage)]
-    return 0 < k < len(stages) and goal != [k]
+    goal = {(t.name, t.subject, t.reference) for t in stages[-1].entry if t.name in GOALS}
+    at_goal = [i for i, stage in enumerate(stages) if _enters(stage, goal)]
+    return 0 < k < len(stages) and at_goal != [k]
 
 
-def _at_goal(stage: Stage) -> bool:
-    return any(term.name == "on" and not term.negate for term in stage.entry)
+def _enters(stage: Stage, goal: set[tuple[PredicateName, Role, Role | None]]) -> bool:
+    """Whether a stage is entered by a term of the goal."""
+    return any((t.name, t.subject, t.reference) in goal and not t.negate for t in stage.entry)
 
 
 def _renamed(stages: list[Stage], k: int, failed_stage: str) -> list[Stage]:

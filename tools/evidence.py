@@ -5,32 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from coda.policy.potential import Potential
-from coda.policy.program import Stage
 from coda.sim.errors import CodaError, UnknownName
-from coda.sim.events import Event, timeline
+from coda.sim.events import Event
 from coda.sim.factors import axis_of
 from coda.sim.frame import SimFrame
-from coda.sim.predicates import evaluate, holds, present
+from coda.sim.predicates import evaluate, holds
 from coda.sim.program import GenerationProgram
-from coda.sim.roles import AXES, Axis, Role
+from coda.sim.roles import AXES, Axis
 from coda.sim.rollout import EpisodeData, Outcome
 from coda.sim.scene import Scene
 from coda.sim.terms import PredicateTerm
 from coda.tools.contacts import contacts
 from coda.tools.contrasts import Contrast, compare, deviations
+from coda.tools.evidence_terms import goal_terms, margin_terms, timeline
 from coda.tools.factor_table import TASK_PATH
-
-PLACES: Mapping[Role, Role] = MappingProxyType({"target": "receptacle", "receptacle": "support"})
-"""Where a manipulated object belongs."""
-
-GOALS = ("on", "inside", "inserted", "joint_at")
-"""Predicates that say that a thing is where it belongs."""
 
 SHOWN_FAILURES = 6
 SHOWN_SUCCESSES = 2
@@ -250,37 +243,6 @@ def _summarise(name: str, episode: EpisodeData, base: Potential, seed: Scene) ->
         contacts=told,
         at_goal=bool(holds(goal, best)[0]),
     )
-
-
-def goal_terms(scene: Scene) -> tuple[PredicateTerm, ...]:
-    """The terms of a scene's verifier that say where things belong."""
-    return tuple(term for term in scene.nu.terms if term.name in GOALS)
-
-
-def margin_terms(
-    frame: SimFrame, about: Role, stage: Stage, goal: Sequence[PredicateTerm]
-) -> tuple[PredicateTerm, ...]:
-    """Predicates whose margins are told: about what is manipulated, of the stage, of the goal.
-
-    A measure that two of them share, with different limits, is told once.
-    """
-    place = PLACES.get(about)
-    moved = () if about == "handle" else (PredicateTerm(name="lifted", subject=about),)
-    over = () if place is None else (PredicateTerm(name="above", subject=about, reference=place),)
-    terms = (
-        *(PredicateTerm(name=name, subject=about) for name in ("near", "aligned", "opened")),
-        PredicateTerm(name="grasped", subject=about),
-        *moved,
-        *over,
-        *goal,
-        PredicateTerm(name="released", subject=about),
-        stage.progress.term,
-    )
-    found: dict[tuple[str, Role, Role | None], PredicateTerm] = {}
-    for term in terms:
-        if present(term, frame)[0]:
-            found.setdefault((term.name, term.subject, term.reference), term)
-    return tuple(found.values())
 
 
 def _event(name: str, event: Event) -> EventRef:

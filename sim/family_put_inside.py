@@ -26,7 +26,7 @@ BLUE = (0.15, 0.30, 0.85, 1.0)
 GREEN = (0.15, 0.60, 0.25, 1.0)
 YELLOW = (0.90, 0.80, 0.15, 1.0)
 WORKSPACE_X, WORKSPACE_Y = (0.34, 0.64), (-0.26, 0.26)
-GOAL_X = (0.48, 0.64)
+GOAL_X = (0.44, 0.64)
 """Where containers stand: a drawer needs its travel between itself and the robot [m]."""
 TARGETS = (
     "soap",

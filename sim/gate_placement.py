@@ -171,13 +171,27 @@ def footprint_gap(scene: Scene, a: Role, b: Role) -> float:
     """Gap between two objects' footprints [m]; negative if they overlap.
 
     Exact where one is round; between two boxes the largest gap along their four side directions,
-    which is never more than the true one. A fixture covers what its moving part sweeps too.
+    which is never more than the true one. A fixture covers what its moving part sweeps too; what is
+    clearly far from it is not measured exactly.
     """
     if fixture_role(scene) not in (a, b):
         return _still_gap(scene, a, b)
     all_a = [base_outline(scene, a), *moving_outlines(scene, a)]
     all_b = [base_outline(scene, b), *moving_outlines(scene, b)]
+    apart = math.dist(scene.sigma.poses[a].xy, scene.sigma.poses[b].xy)
+    far = apart - _radius(scene, a, all_a) - _radius(scene, b, all_b)
+    if far > MIN_GAP_M:
+        return far
     return min(gap_of(x, y) for x in all_a for y in all_b)
+
+
+def _radius(scene: Scene, role: Role, outlines: list[Outline]) -> float:
+    """Radius around a role's centre that holds all its outlines [m]."""
+    center = np.array(scene.sigma.poses[role].xy)
+    return max(
+        float(np.sqrt(((one.points - center) ** 2).sum(axis=1).max())) + one.radius_m
+        for one in outlines
+    )
 
 
 def _still_gap(scene: Scene, a: Role, b: Role) -> float:

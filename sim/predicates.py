@@ -211,7 +211,8 @@ def _inserted(frame: SimFrame, term: PredicateTerm, limit: float) -> Array:
 
 
 def _joint_at(frame: SimFrame, term: PredicateTerm, limit: float) -> Array:
-    return np.asarray(limit - np.abs(frame.opening - frame.joint_goal))
+    margin = limit - np.abs(frame.opening - frame.joint_goal)
+    return np.where(frame.joint_kind > 0, margin, -1.0)  # without a joint there is no opening
 
 
 def _released(frame: SimFrame, term: PredicateTerm, limit: float) -> Array:

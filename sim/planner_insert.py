@@ -23,7 +23,7 @@ TRAVEL_M = 0.050
 """The same on the way there [m]."""
 CENTRED_M, ALIGNED_RAD = 0.0025, 0.04
 """Errors with which it is lowered into the mouth."""
-LOWER_M = 0.012
+LOWER_M = 0.018
 """How far it is lowered in one chunk [m]."""
 DROP_M = 0.004
 """Height over the seat from which it is let go [m]."""

@@ -47,7 +47,10 @@ def test_a_command_is_understood(line: str) -> None:
     _, name, *arguments = shlex.split(line)
     commands = _coda_commands()
     assert name in commands, f"coda has no command {name!r}"
-    commands[name].make_context(name, list(arguments))
+    context = commands[name].make_context(name, list(arguments))
+    if isinstance(commands[name], typer.core.TyperGroup):
+        name, command, arguments = commands[name].resolve_command(context, arguments)
+        command.make_context(name, list(arguments))
 
 
 @pytest.mark.parametrize("name", MENTIONED)
@@ -73,6 +76,17 @@ def test_links_and_paths_exist() -> None:
     targets = re.findall(r"\]\(([^)#]+)\)", README)
     assert targets
     assert all((ROOT / target).exists() for target in targets if "://" not in target)
+
+
+def test_the_gymnasium_example_runs(tmp_path: Path) -> None:
+    code = re.search(r"```python\n(.*?)```", _between("gymnasium"), re.DOTALL)
+    assert code is not None
+    done = subprocess.run(
+        [sys.executable, "-c", code[1]], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0].startswith("False ")
+    assert "AutoresetMode" in done.stdout
 
 
 @pytest.mark.slow

@@ -93,7 +93,7 @@ def ood_slots(splits: Splits) -> list[tuple[str, Draw]]:
 
     slots: list[tuple[str, Draw]] = []
     for axis in AXES:
-        slots += [(axis, draw((axis,), slot)) for slot in range(SCENES_PER_AXIS)]
+        slots += [(axis, draw((axis,), len(slots) + i)) for i in range(SCENES_PER_AXIS)]
     triples = list(itertools.combinations(AXES, COMBINED_AXES))
     for slot in range(COMBINED_SCENES):
         slots.append((COMBINED, draw(triples[slot * TRIPLE_STRIDE % len(triples)], slot)))

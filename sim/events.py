@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
 from coda.sim.errors import SceneError
 from coda.sim.frame import SimFrame
-from coda.sim.predicates import evaluate
-from coda.sim.roles import DISTRACTORS, ROLES
+from coda.sim.predicates import evaluate, graspable, present
+from coda.sim.roles import DISTRACTORS, Role
 from coda.sim.rollout import EpisodeData
 from coda.sim.terms import PredicateTerm
 
@@ -32,45 +34,63 @@ class Event:
         return f"{episode_id}:{name}@{self.step}"
 
 
-WATCHED: tuple[PredicateTerm, ...] = (
-    PredicateTerm(name="near", limit=0.03),
+NEAR_M = 0.03
+"""Distance at which the gripper is said to be near something [m]."""
+_HELD: tuple[PredicateTerm, ...] = (
+    PredicateTerm(name="near", limit=NEAR_M),
     PredicateTerm(name="aligned"),
     PredicateTerm(name="grasped"),
-    PredicateTerm(name="lifted"),
-    PredicateTerm(name="above", reference="receptacle"),
-    PredicateTerm(name="on", reference="receptacle"),
-    PredicateTerm(name="released"),
-    PredicateTerm(name="upright"),
 )
-"""Terms that a timeline follows."""
-HANDLE: tuple[PredicateTerm, ...] = (
-    PredicateTerm(name="grasped", subject="handle"),
-    PredicateTerm(name="joint_at", subject="handle"),
-)
-"""Terms that it follows beside them where a fixture with a handle is in the scene."""
+_CARRIED: tuple[PredicateTerm, ...] = (PredicateTerm(name="lifted"), PredicateTerm(name="upright"))
+_WHERE: Mapping[Role, Role] = MappingProxyType({"receptacle": "support", "target": "receptacle"})
+"""What carries what, bottom up."""
+_PLACED = PredicateTerm(name="on", reference="receptacle")
 
 
-def watched(frame: SimFrame) -> tuple[PredicateTerm, ...]:
-    """Terms to follow in a scene: the standard ones, its handle's, its distractors' grasps."""
-    handle = HANDLE if frame.present[0, ROLES.index("handle")] > 0 else ()
-    extra = tuple(
-        PredicateTerm(name="grasped", subject=role)
-        for role in DISTRACTORS
-        if frame.present[0, ROLES.index(role)] > 0
-    )
-    return (*WATCHED, *handle, *extra)
+def watched(frame: SimFrame, goal: Sequence[PredicateTerm] = ()) -> tuple[PredicateTerm, ...]:
+    """Terms to follow in a rollout of one scene, in the order in which they usually happen.
+
+    Args:
+        frame: States of the scene.
+        goal: Terms of its verifier, which say what is carried where and what is opened. Without
+            any, the target is taken to go on the receptacle.
+    """
+    terms: list[PredicateTerm] = []
+    goal = goal or (_PLACED,)
+    subjects = {term.subject for term in goal}
+    if "handle" not in subjects and frame.joint_kind[0] > 0:
+        terms += _about("handle", (*_HELD, PredicateTerm(name="joint_at")))
+    elif "handle" in subjects:
+        terms += _about("handle", _HELD)
+    for role, reference in _WHERE.items():
+        if role in subjects and graspable(frame, role)[0]:
+            terms += _about(role, (*_HELD, *_CARRIED))
+            terms.append(PredicateTerm(name="above", subject=role, reference=reference))
+    terms += goal
+    terms += [PredicateTerm(name="released", subject=t.subject) for t in terms if t.name == "near"]
+    terms += [PredicateTerm(name="grasped", subject=role) for role in DISTRACTORS]
+    distinct = {(t.name, t.subject, t.reference): t for t in reversed(terms)}
+    kept = [t for t in terms if distinct.get((t.name, t.subject, t.reference)) is t]
+    return tuple(term for term in kept if present(term, frame)[0])
+
+
+def _about(role: Role, terms: Sequence[PredicateTerm]) -> list[PredicateTerm]:
+    return [term.model_copy(update={"subject": role}) for term in terms]
 
 
 def timeline(episode: EpisodeData) -> tuple[Event, ...]:
-    """Events of a rollout in time order. Needs `EpisodeData.fine`; raises `SceneError` without."""
+    """Events of a rollout in time order, but for its comings to rest, which are many.
+
+    Needs `EpisodeData.fine`; raises `SceneError` without.
+    """
     if episode.fine is None:
         raise SceneError("this rollout kept no control-step states; run it with keep_fine=True.")
     frame = SimFrame.unpack(np.concatenate((episode.frames[:1], episode.fine)))
     events: list[Event] = []
-    for term in watched(frame):
+    goal = [term for term in episode.scene.nu.terms if term.name != "settled"]
+    for term in watched(frame, goal):
         truth, margin = evaluate(term, frame)
-        if truth[0]:
-            events.append(Event(0, str(term), True, float(margin[0])))
-        for step in np.flatnonzero(truth[1:] != truth[:-1]) + 1:
-            events.append(Event(int(step), str(term), bool(truth[step]), float(margin[step])))
+        steps = [0] if truth[0] else []
+        steps += (np.flatnonzero(truth[1:] != truth[:-1]) + 1).tolist()
+        events += [Event(k, str(term), bool(truth[k]), float(margin[k])) for k in steps]
     return tuple(sorted(events, key=lambda e: (e.step, e.term)))

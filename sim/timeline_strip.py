@@ -82,7 +82,7 @@ def make_timeline(
         raise SimulationError(f"{len(stages)} stage names for {len(frames)} states.")
     present = {role for role, here in zip(ROLES, frame.present[0], strict=True) if here > 0}
     terms: dict[str, PredicateTerm] = {}
-    for term in (*watched(frame), *goal):
+    for term in watched(frame, goal):
         if {term.subject, term.reference or term.subject} <= present:
             terms.setdefault(short(term), term)
     rows = tuple(Row(label=k, truth=evaluate(t, frame)[0]) for k, t in terms.items())

@@ -203,7 +203,7 @@ class Truth:
             ring = foot + 0.004 * axis
             post[2] = ring[2] - float((post - ring)[:2] @ axis[:2]) / axis[2]
             return self.surrounded(post, subject, body.xmat.reshape(3, 3))
-        return self.surrounded(foot + np.array([0.0, 0.0, 0.001]), reference)
+        return self.surrounded(foot + np.array([0.0, 0.0, 0.006]), reference)  # over its floor
 
     def joint_done(self, relation: str) -> bool:
         """The joint's share of its range is near the goal's end."""

@@ -75,7 +75,7 @@ def _followed(frame: SimFrame, goal: Sequence[PredicateTerm]) -> tuple[Predicate
             PredicateTerm(name="grasped", subject=role),
             PredicateTerm(name="released", subject=role),
         ]
-    terms += [term for term in watched(frame) if term.subject != "target" or "target" in roles]
+    terms += [term for term in watched(frame, goal) if term.subject != "target" or "target" in roles]
     return _distinct(terms, frame)
 
 

@@ -218,7 +218,7 @@ def away(axis: Axis, scene: Scene) -> bool:
         if "receptacle" not in scene.sigma.poses:
             return False
         place = scene.sigma.poses["receptacle"].xy
-        return math.dist(place, seed.sigma.poses["receptacle"].xy) >= cuts.away_goal_m
+        return math.dist(place, seed.sigma.poses["receptacle"].xy) >= cuts.away_m
     if axis == "yaw":
         least = min(cuts.away_yaw, symmetry_period(target.asset) / 4)
         return abs(fold_yaw(target.asset, pose.yaw)) >= least

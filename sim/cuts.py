@@ -24,9 +24,7 @@ class Cuts:
     opening_parts: int = 10
     """Parts of the initial opening that a task allows."""
     away_m: float = 0.14
-    """Least distance of the target from the centre of its seed range [m]."""
-    away_goal_m: float = 0.14
-    """The same of the receptacle."""
+    """Least distance from the centre of the seed range, of target or receptacle [m]."""
     away_yaw: float = 1.0
     """Least turn [rad]."""
     away_width_m: float | None = 0.066
@@ -66,10 +64,9 @@ CUTS: Mapping[str, Cuts] = MappingProxyType(
             away_load=2.5,
             away_near_m=0.20,
         ),
-        "put-inside": Cuts(  # containers need room, so they move less
+        "put-inside": Cuts(
             scale_parts=(5, 13),
             opening_parts=3,
-            away_goal_m=0.09,
             load_edges=(0.03, 0.06, 0.09, 0.11, 0.25, 0.50, 0.90, 1.50),
             friction_edges=(0.20, 0.40, 0.60, 0.95, 1.05, 1.25, 1.50),
         ),

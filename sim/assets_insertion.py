@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 
 from coda.sim.asset import Asset, Part, Vec3
+from coda.sim.scene import ObjectAttributes
 
 HOLE_HALF_M = 0.0215
 """Half width of a square hole, and inner radius of a round one [m]."""
@@ -239,3 +240,26 @@ BRICKS: tuple[Asset, ...] = (
 
 INSERTION: tuple[Asset, ...] = (*PEGS, *HOLES, *NUTS, *POSTS, *BRICKS)
 """Assets of the stack-insert family."""
+
+
+_ROUND = ("peg-round", "post-round", "hole-round", "nut-round")
+_PEG_M = {peg.name: peg.half_size_m[0] for peg in PEGS}
+_HOLE_M = {hole.name: HOLE_HALF_M for hole in HOLES}
+_POST_M = {post.name: POST_HALF_M for post in POSTS}
+_NUT_M = {nut.name: nut.parts[0].pos_m[0] - nut.parts[0].half_m[0] for nut in NUTS}
+
+
+def insertion_play(subject: ObjectAttributes, reference: ObjectAttributes) -> float | None:
+    """Room on each side of a peg in a hole, or of a nut around a post, turned parallel [m].
+
+    Negative where it does not fit, None where the two are no such pair.
+    """
+    if subject.asset in _PEG_M and reference.asset in _HOLE_M:
+        shaft, half_m, bore, bore_m = subject, _PEG_M, reference, _HOLE_M
+    elif subject.asset in _NUT_M and reference.asset in _POST_M:
+        shaft, half_m, bore, bore_m = reference, _POST_M, subject, _NUT_M
+    else:
+        return None
+    square_in_round = bore.asset in _ROUND and shaft.asset not in _ROUND
+    half = half_m[shaft.asset] * shaft.scale * (math.sqrt(2) if square_in_round else 1.0)
+    return bore_m[bore.asset] * bore.scale - half

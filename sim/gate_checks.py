@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from coda.sim.agreement import agreement_issues
 from coda.sim.assets import ASSETS, half_size, scaled
+from coda.sim.assets_insertion import insertion_play
 from coda.sim.errors import UnknownName
 from coda.sim.factors import scene_factors, value_issue
 from coda.sim.families import family, task_of
@@ -39,7 +40,7 @@ GRASP_WIDTH_M = 0.072
 GRIP_LOAD_KG = 2.3
 """Largest mass over friction coefficient that the gripper's force holds while it moves [kg]."""
 FIT_M = 0.002
-"""Least play on each side of what goes into a container [m]."""
+"""Least play on each side of what goes into a container or a hole, or around a post [m]."""
 MAX_NAME = 40
 """Longest name that is looked up."""
 PLACING: frozenset[PredicateName] = frozenset({"on", "inside", "inserted"})
@@ -151,8 +152,10 @@ def check_agreement(scene: Scene) -> Iterator[Finding]:
 
 
 def check_fit(scene: Scene) -> Iterator[Finding]:
-    """What goes into a container is narrow enough for it, turned one way or the other."""
+    """What goes into a container, a hole or around a post is narrow or wide enough for it."""
     goal = scene.tau.goal
+    if goal.relation == "inserted":
+        yield from _check_play(scene)
     if goal.relation != "inside" or goal.reference is None:
         return
     record, taker = (scene.alpha.objects[role] for role in (goal.subject, goal.reference))
@@ -172,6 +175,24 @@ def check_fit(scene: Scene) -> Iterator[Finding]:
             f"{FIT_M} m of play on each side and a depth of {deep} m",
             f"make the {goal.subject} smaller or the {goal.reference} larger",
             f"alpha.{goal.reference}.scale", f"alpha.{goal.subject}.asset",
+        )  # fmt: skip
+
+
+def _check_play(scene: Scene) -> Iterator[Finding]:
+    """A peg has room in its hole, or a nut around its post, once it is turned parallel."""
+    goal = scene.tau.goal
+    if goal.reference is None:
+        return
+    record, taker = (scene.alpha.objects[role] for role in (goal.subject, goal.reference))
+    room = insertion_play(record, taker)
+    if room is None or not room >= FIT_M:
+        shown = "no such pair" if room is None else f"{room:+.4f} m of play"
+        pair = f"{record.asset} at {record.scale:.3g}, {taker.asset} at {taker.scale:.3g}"
+        yield finding(
+            "no-fit", f"alpha.{goal.subject}.scale",
+            f"{pair}: {shown}",
+            f"{FIT_M} m of play on each side", f"change the size or asset of the {goal.subject}",
+            f"alpha.{goal.subject}.asset", f"alpha.{goal.reference}.scale",
         )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from coda.agents.caller import AgentCaller
 from coda.agents.schemas import PlanAnswer, PotentialAnswer
 from coda.memory.records import Diagnosis, Mechanism, Mode, ModeStatus
 from coda.policy.program import TrainingProgram
+from coda.sim.families import program_task
 from coda.sim.program import Issue
 from coda.sim.roles import AXES, Axis
 from coda.tools.evidence_terms import GOALS
@@ -209,8 +210,15 @@ def compile_potential(
     Raises:
         NoAnswer: The model gave no acceptable program.
     """
+    about = program_task(mode.omega)
     facts = {
-        "mode": {"mode_id": mode.mode_id, "title": mode.title, "status": mode.status},
+        "mode": {
+            "mode_id": mode.mode_id,
+            "title": mode.title,
+            "status": mode.status,
+            "family_task": about.name,
+            "roles": list(about.seed.roles),
+        },
         "diagnosis": {
             "failed_stage": diagnosis.failed_stage,
             "mechanism": diagnosis.mechanism,

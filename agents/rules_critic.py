@@ -12,6 +12,8 @@ LABEL = "Offline rule on privileged simulator evidence, not a language model"
 
 PUSHED_M = 0.02
 """Displacement that counts as a push [m]."""
+OFTEN = 2
+"""Grasps lost from which that is the mechanism, though the last grasp held."""
 CARRYING = ("above", "on", "inside", "inserted")
 """Measures of stages that take what is held to its place."""
 LETTING_GO = ("released", "settled")
@@ -54,6 +56,8 @@ INSERTION_HINTS: Mapping[str, tuple[Hint, ...]] = MappingProxyType(
 """The same where the target has to fit: clearance and parallel sides decide."""
 OF_THE_TARGET = ("position", "yaw", "size", "mass-friction", "asset")
 """Axes that describe the target: a failure about something else is the goal axis' instead."""
+ELSEWHERE = 0.4
+"""Factor on the scores of those axes then."""
 
 
 def diagnose(facts: dict[str, Any]) -> dict[str, Any]:
@@ -65,6 +69,7 @@ def diagnose(facts: dict[str, Any]) -> dict[str, Any]:
     at_stage = [e for e in failures if e["stage"] == stage] or failures
     mechanism = Counter(symptoms[e["episode"]] for e in at_stage).most_common(1)[0][0]
     scores = axis_scores(facts, hinted([(symptoms[e["episode"]], e) for e in failures], goal))
+    scores = _about_the_target(scores, at_stage, goal)
     ranked = sorted(scores, key=lambda axis: -scores[axis])
     axis, margin = ranked[0], scores[ranked[0]] - (scores[ranked[1]] if len(ranked) > 1 else 0.0)
     best = _strongest(facts, axis)
@@ -93,6 +98,8 @@ def symptom(episode: dict[str, Any], measure: str, goal: list[str]) -> str:
     bumped = max(contacts["distractor_moved_m"], contacts["goal_moved_m"]) > PUSHED_M
     fell = contacts.get("storey_fell", False) and contacts["about"] == "target"
     if contacts["lost_grasp"] == "never-held":
+        if contacts["still_held"]:
+            return "no-release"  # of what came before it
         return "collision" if bumped or fell else _no_grasp(contacts, episode["margins"])
     if fell:
         return "collision"
@@ -104,6 +111,9 @@ def symptom(episode: dict[str, Any], measure: str, goal: list[str]) -> str:
         return "no-release"
     if bumped:
         return "collision"
+    lost: dict[str, int] = contacts["times_lost"]
+    if sum(lost.values()) >= OFTEN:
+        return "slip" if lost["slipped"] >= lost["opened"] else "early-release"
     if _inserts(goal) and _margin(episode["margins"], "above", contacts["about"]) >= 0:
         return "stall"  # over the mouth, and does not go in
     return "transport-error" if measured in CARRYING else "stall"
@@ -132,6 +142,21 @@ def _inserts(goal: list[str]) -> bool:
     return any(term.startswith("inserted(") for term in goal)
 
 
+def _about_the_target(
+    scores: dict[str, float], episodes: list[dict[str, Any]], goal: list[str]
+) -> dict[str, float]:
+    """Scores with less for the target's own axes where most failures are about something else."""
+    other = [e for e in episodes if not _own(e["contacts"]["about"], goal)]
+    if 2 * len(other) <= len(episodes):
+        return scores
+    return {axis: s * (ELSEWHERE if axis in OF_THE_TARGET else 1.0) for axis, s in scores.items()}
+
+
+def _own(about: str, goal: list[str]) -> bool:
+    """Whether a manipulated role is the target or, in tasks about a joint, the target's handle."""
+    return about == "target" or any(term.startswith("joint_at(") for term in goal)
+
+
 def hinted(symptoms: list[tuple[str, dict[str, Any]]], goal: list[str]) -> dict[str, float]:
     """Weight of what failures' symptoms say of each axis, by (mechanism, rollout)."""
     found: dict[str, float] = {}
@@ -148,7 +173,7 @@ def _hints(mechanism: str, contacts: dict[str, Any], goal: list[str]) -> tuple[H
         table = {**HINTS, **(ARC_HINTS if contacts.get("joint") == "hinge" else FIXTURE_HINTS)}
     elif about == "target" and _inserts(goal):
         table = {**HINTS, **INSERTION_HINTS}
-    own = about == "target" or any(term.startswith("joint_at(") for term in goal)
+    own = _own(about, goal)
     return tuple(
         ("goal" if axis in OF_THE_TARGET and not own else axis, weight)
         for axis, weight in table.get(mechanism, ())

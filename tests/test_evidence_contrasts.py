@@ -126,6 +126,8 @@ def episode(**changes: Any) -> dict[str, Any]:
         "about": "target",
         "joint": "hinge",
         "goal_moved_m": 0.0,
+        "times_lost": {"opened": 0, "slipped": 0},
+        "still_held": [],
         "storey_fell": False,
         "distractors_touched": [],
         "distractors_grasped": [],
@@ -184,6 +186,15 @@ MEASURES = {
         ({"about": "handle", "lost_grasp": "kept", "stage": "move"}, "stall"),
         ({"about": "handle", "lost_grasp": "opened", "stage": "move"}, "early-release"),
         ({"goal_moved_m": 0.05}, "collision"),
+        ({"still_held": ["handle"], "near(target)": -0.3, "stage": "reach"}, "no-release"),
+        (
+            {"lost_grasp": "kept", "stage": "carry", "times_lost": {"opened": 3, "slipped": 0}},
+            "early-release",
+        ),
+        (
+            {"lost_grasp": "kept", "stage": "carry", "times_lost": {"opened": 0, "slipped": 2}},
+            "slip",
+        ),
         ({"storey_fell": True, "lost_grasp": "kept", "stage": "carry"}, "collision"),
         ({"storey_fell": True, "about": "receptacle", "lost_grasp": "slipped"}, "slip"),
     ],
@@ -208,6 +219,13 @@ def test_hints_depend_on_what_is_manipulated() -> None:
     drawer_of_a_cabinet = hinted([("slip", handle)], ["inside(target, receptacle)"])
     assert set(drawer_of_a_cabinet) == {"goal"}
     assert hinted([("slip", target), ("stall", target)], ON) == {"mass-friction": 0.25}
+
+
+def test_a_storey_that_is_not_taken_is_not_blamed_on_the_target() -> None:
+    rows = (row("size", 1.5, 1.0), row("goal", 1.2, 1.0))
+    storey = facts(*rows, about="receptacle") | {"goal": ["on(receptacle, support)", *ON]}
+    assert diagnose(facts(*rows))["axis"] == "size"
+    assert diagnose(storey)["axis"] == "goal"
 
 
 def row(axis: str, effect: float, deviation: float, corr: float = 0.0) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from coda.sim.recorder import HINGE, SLIDE
 from coda.sim.roles import DISTRACTORS, Role, role_index
 from coda.sim.terms import PredicateTerm
 
+BRIEF_STEPS = 4
+"""A grasp that comes back within so many control steps was not lost: one finger lost touch."""
 _STOREY = PredicateTerm(name="on", subject="receptacle", reference="support")
 
 
@@ -54,6 +56,8 @@ def contacts(frames: SimFrame, about: Role | None = None) -> dict[str, Any]:
         "fingers_closed": bool((frames.gripper_command > 0.0).any()),
         "held_share": round(float(held.mean()), 2),
         "lost_grasp": _lost(frames, held),
+        "times_lost": _times_lost(frames, held),
+        "still_held": [role for role in roles if role != about and _held(frames, role)[-1]],
         **_storey(frames),
         **_opening(frames),
     }
@@ -99,9 +103,29 @@ def _lost(frames: SimFrame, held: npt.NDArray[np.bool_]) -> str:
     if not held.any():
         return "never-held"
     last = int(np.flatnonzero(held)[-1])
-    if last == frames.batch - 1:
-        return "kept"
-    return "opened" if frames.gripper_command[last + 1] < 0.0 else "slipped"
+    return "kept" if _lasts(frames, last) else _ended(frames, last)
+
+
+def _lasts(frames: SimFrame, last: int) -> bool:
+    """Whether a grasp seen last in state `last` was kept to the end, but for one finger's touch."""
+    after = frames.gripper_command[last + 1 :]
+    return len(after) <= BRIEF_STEPS and not bool((after < 0.0).any())
+
+
+def _ended(frames: SimFrame, last: int) -> str:
+    """How a grasp ended that held in state `last` and not in the next: two states tell, since a
+    finger may lose touch just before it opens."""
+    return "opened" if (frames.gripper_command[last + 1 : last + 3] < 0.0).any() else "slipped"
+
+
+def _times_lost(frames: SimFrame, held: npt.NDArray[np.bool_]) -> dict[str, int]:
+    """How often it was let go and how often it slipped, to be held again or not."""
+    counts = {"opened": 0, "slipped": 0}
+    steps = np.flatnonzero(held)
+    for last, again in zip(steps, [*steps[1:], frames.batch + BRIEF_STEPS], strict=False):
+        if again - last > BRIEF_STEPS and not _lasts(frames, int(last)):
+            counts[_ended(frames, int(last))] += 1
+    return counts
 
 
 def _storey(frames: SimFrame) -> dict[str, Any]:

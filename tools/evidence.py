@@ -11,7 +11,7 @@ import numpy as np
 
 from coda.policy.potential import Potential
 from coda.sim.errors import CodaError, UnknownName
-from coda.sim.events import Event
+from coda.sim.events import Event, timeline
 from coda.sim.factors import axis_of
 from coda.sim.frame import SimFrame
 from coda.sim.predicates import evaluate, holds
@@ -22,7 +22,7 @@ from coda.sim.scene import Scene
 from coda.sim.terms import PredicateTerm
 from coda.tools.contacts import contacts
 from coda.tools.contrasts import Contrast, compare, deviations
-from coda.tools.evidence_terms import goal_terms, margin_terms, timeline
+from coda.tools.evidence_terms import goal_terms, margin_terms
 from coda.tools.factor_table import TASK_PATH
 
 SHOWN_FAILURES = 6

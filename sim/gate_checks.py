@@ -22,7 +22,7 @@ from coda.sim.predicates import DEFAULT_LIMITS
 from coda.sim.roles import DISTRACTORS, ROLES, Role
 from coda.sim.scene import Scene
 from coda.sim.terms import PredicateName
-from coda.sim.wording import ambiguous_roles, phrase
+from coda.sim.wording import ambiguous_roles, bound_roles, phrase
 
 __all__ = [
     "GRASP_WIDTH_M",
@@ -41,6 +41,8 @@ GRIP_LOAD_KG = 2.3
 """Largest mass over friction coefficient that the gripper's force holds while it moves [kg]."""
 FIT_M = 0.002
 """Least play on each side of what goes into a container or a hole, or around a post [m]."""
+MIN_OPACITY = 0.3
+"""Least opacity of an object that the instruction names."""
 MAX_NAME = 40
 """Longest name that is looked up."""
 PLACING: frozenset[PredicateName] = frozenset({"on", "inside", "inserted"})
@@ -92,7 +94,8 @@ def check_task(scene: Scene) -> Iterator[Finding]:
 
 
 def check_factors(scene: Scene) -> Iterator[Finding]:
-    """Every factor inside the range of its task; what is carried fits the gripper."""
+    """Every factor inside the range of its task; then: what is carried fits the gripper."""
+    sound = True
     for path, factor in scene_factors(scene).items():
         if factor.kind == "name":
             continue  # checked with the task
@@ -100,6 +103,9 @@ def check_factors(scene: Scene) -> Iterator[Finding]:
         if problem is not None:
             code = "off-workspace" if path.endswith(".xy") else problem.code
             yield Finding(issue=problem.model_copy(update={"code": code}), paths=(path,))
+            sound = False
+    if not sound:
+        return
     for role, _ in carried(scene):
         yield from _check_grip(scene, role)
     if fixture_role(scene) is not None:
@@ -196,6 +202,17 @@ def _check_play(scene: Scene) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def check_colours(scene: Scene) -> Iterator[Finding]:
+    """The objects that the instruction names are not see-through."""
+    for role in bound_roles(scene):
+        opacity = scene.alpha.objects[role].rgba[3]
+        if not opacity >= MIN_OPACITY:
+            yield finding(
+                "hidden", f"alpha.{role}.rgba", f"opacity {opacity:.3g}",
+                f"at least {MIN_OPACITY}", f"make the {role} opaque",
+            )  # fmt: skip
+
+
 def check_names(scene: Scene) -> Iterator[Finding]:
     """The instruction's words fit the bound objects only."""
     for role in ambiguous_roles(scene):
@@ -235,6 +252,7 @@ def static_findings(scene: Scene) -> list[Finding]:
         return found
     found += check_fit(scene)
     found += check_placement(scene)
+    found += check_colours(scene)
     found += check_names(scene)
     found += check_reload(scene)
     return found

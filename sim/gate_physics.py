@@ -37,6 +37,8 @@ MAX_OPENING_DRIFT = 0.03
 """Furthest that a fixture may open or close by itself, as a share of its travel."""
 MAX_DEPTH_M = 0.002
 """Deepest overlap of two bodies at the start, and of what has reached its goal [m]."""
+MAX_SQUEEZE_M = 0.0005
+"""Deepest overlap with an upright wall at the goal: what needs force does not fit [m]."""
 GOAL_STEPS = 12
 """Control steps that the goal state has to settle in, beside those that it must hold for."""
 
@@ -230,20 +232,19 @@ def _fit_issues(sim: BatchSim, i: int) -> list[Issue]:
     data = sim.data(i)
     bodies = sim.layout(i).bodies
     root = model.body_rootid[model.geom_bodyid[data.contact.geom]] if data.ncon else ()
+    upright = np.abs(data.contact.frame[:, 2]) < 0.5 if data.ncon else ()
     for subject, reference in pairs:
         both = {int(model.body_rootid[bodies[role]]) for role in (subject, reference)}
-        depth = max(
-            (-float(d) for d, ab in zip(data.contact.dist, root, strict=True) if set(ab) == both),
-            default=0.0,
-        )
-        if depth > MAX_DEPTH_M:
-            return [
-                make_issue(
-                    "no-fit", f"alpha.{subject}.scale",
-                    f"{depth:.4f} m into the {reference} at the goal",
-                    f"at most {MAX_DEPTH_M} m", f"make the {subject} fit the {reference}",
-                )
-            ]  # fmt: skip
+        for dist, ab, wall in zip(data.contact.dist, root, upright, strict=True):
+            limit = MAX_SQUEEZE_M if wall else MAX_DEPTH_M
+            if set(ab) == both and -dist > limit:
+                return [
+                    make_issue(
+                        "no-fit", f"alpha.{subject}.scale",
+                        f"{-dist:.4f} m into the {reference} at the goal",
+                        f"at most {limit} m", f"make the {subject} fit the {reference}",
+                    )
+                ]  # fmt: skip
     return []
 
 

@@ -56,9 +56,8 @@ def _seen(sim: BatchSim, i: int, data: mujoco.MjData, role: Role, points: Array)
     hit = np.zeros(1, dtype=np.int32)
     count = 0
     for point in points:
-        share = mujoco.mj_ray(model, data, origin, point - origin, None, 1, -1, hit)
-        reached = share < 0.0 or share >= 1.0 - 1e-6
-        count += int(reached or int(model.geom_bodyid[hit[0]]) in own)
+        mujoco.mj_ray(model, data, origin, point - origin, None, 1, -1, hit)
+        count += int(hit[0] >= 0 and int(model.geom_bodyid[hit[0]]) in own)
     return count
 
 

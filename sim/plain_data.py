@@ -83,6 +83,7 @@ def read_yaml(text: str) -> Any:
         except ValueError:
             pass  # YAML has brackets too
     _check_length(text, MAX_YAML_TEXT)
+    _check_brackets(text)
     try:
         return check_plain(_yaml(text))
     except RecursionError:
@@ -111,6 +112,15 @@ def _json(text: str) -> Any:
 def _check_length(text: str, limit: int) -> None:
     if len(text) > limit:
         raise NotPlain(f"a text of {len(text)} characters; allowed: at most {limit}. Shorten it.")
+
+
+def _check_brackets(text: str) -> None:
+    """Refuse what PyYAML would take long to find out; brackets in strings may be unbalanced."""
+    depth = 0
+    for letter in text:
+        depth += (letter in "[{") - (letter in "]}")
+        if depth > 2 * MAX_DEPTH:
+            raise NotPlain("brackets nested too deeply; write a flatter text.")
 
 
 def _words(error: Exception) -> str:

@@ -12,7 +12,7 @@ PLACEBOS_AFTER = ("yaw", "position", "asset", "size", "distractors", "mass-frict
 """Axes from the least to the most related to a failure before (after) the target is grasped."""
 
 FIXTURE_BEFORE = ("mass-friction", "distractors", "goal", "size", "asset", "yaw", "position")
-FIXTURE_AFTER = ("distractors", "position", "yaw", "asset", "size", "goal", "mass-friction")
+FIXTURE_AFTER = ("position", "yaw", "distractors", "asset", "size", "goal", "mass-friction")
 """The same for a fixture whose handle is taken (worked); its opening is on the goal axis."""
 
 PLACEBOS_OTHER = ("mass-friction", "asset", "size", "yaw", "position", "distractors", "goal")

@@ -15,13 +15,15 @@ from coda.agents.record import NoAnswer
 from coda.agents.rules import RULES
 from coda.agents.scene_builder import Slot
 from coda.policy.potential_base import base_program
-from coda.sim.factors import axis_of
-from coda.sim.families import family
+from coda.sim.factors import axis_of, check_value
+from coda.sim.families import FAMILIES, family
 from coda.sim.gate_program import program_issues
-from coda.sim.program import Fixed, GenerationProgram, Issue, Uniform
+from coda.sim.paths import write_factor
+from coda.sim.program import Choice, Edit, Fixed, GenerationProgram, Issue, Uniform
 from coda.sim.roles import AXES, Axis
 from coda.sim.sampling import sample_scene
 from coda.sim.splits import Splits
+from coda.sim.wording import reword
 from tests.agents_world import by_rules, make_diagnosis, make_mode, scripted
 
 SPLITS = Splits()
@@ -162,6 +164,59 @@ def test_a_placebo_exists_even_where_nothing_else_varies() -> None:
     diagnosis = make_diagnosis(cure=revert(program, "yaw", SEED))
     plan = refuter.design_controls(by_rules(), diagnosis, program, SEED)
     assert [edit.path for edit in plan.placebo] == ["alpha.target.rgba"]
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "stage", "blamed", "placebo"),
+    [
+        ("articulated", "open-door", "descend", "yaw", "mass-friction"),
+        ("articulated", "open-door", "move", "mass-friction", "position"),
+        ("put-inside", "closed-drawer", "open", "goal", "mass-friction"),
+        ("put-inside", "bin", "carry", "goal", "yaw"),
+        ("stack-insert", "stack-three", "take-storey", "goal", "mass-friction"),
+        ("stack-insert", "peg-in-hole", "grasp", "yaw", "goal"),
+    ],
+)
+def test_the_placebo_is_what_matters_least_to_the_stage_that_fails(
+    name: str, task: str, stage: str, blamed: Axis, placebo: str
+) -> None:
+    seed = family(name).tasks[task].seed
+    program = Splits(family=name).wide_program(task)
+    diagnosis = make_diagnosis(
+        failed_stage=stage, axis=blamed, cure=revert(program, blamed, seed)[:4]
+    )
+    plan = refuter.design_controls(by_rules(), diagnosis, program, seed)
+    assert plan.placebo_axis == placebo
+
+
+ALL_TASKS = [(name, task) for name, item in FAMILIES.items() for task in item.tasks]
+
+
+@pytest.mark.parametrize(("name", "task"), ALL_TASKS)
+def test_cosmetic_changes_keep_the_scene_and_its_words(name: str, task: str) -> None:
+    seed = family(name).tasks[task].seed
+    found = refuter.cosmetic(seed)
+    assert len(found) == 2
+    for axis, edit in found.items():
+        assert axis_of(edit["path"]) == axis
+        assert check_value(edit["path"], edit["value"], name) is None
+        changed = write_factor(seed, edit["path"], tuple(edit["value"]))
+        assert changed != seed
+        assert reword(changed).tau.instruction == seed.tau.instruction
+
+
+def test_a_fixture_whose_asset_is_blamed_has_a_placebo_too() -> None:
+    seed = family("articulated").tasks["turn-knob"].seed
+    edits = (
+        Edit(path="tau.task", sampler=Fixed(value="turn-knob")),
+        Edit(path="alpha.target.asset", sampler=Choice(values=("knob-low", "lever"))),
+    )
+    program = GenerationProgram(name="only assets", family="articulated", edits=edits)
+    diagnosis = make_diagnosis(
+        axis="asset", failed_stage="grasp", cure=revert(program, "asset", seed)
+    )
+    plan = refuter.design_controls(by_rules(), diagnosis, program, seed)
+    assert [edit.path for edit in plan.placebo] == ["sigma.robot.xyz"]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from coda.policy.program import Progress, Stage
 from coda.sim.roles import DISTRACTORS, Role
 from coda.sim.terms import PredicateName, PredicateTerm
 
+CLOSE_M = 0.16
+"""Distance from what is taken at which the last part of the way to it begins [m]."""
 MOST_TERMS = 4
 """Terms that an entry holds at most."""
 
@@ -84,12 +86,12 @@ class Part:
 
 
 def approach(part: Part) -> Insertion | None:
-    """The last 20 cm to the role by themselves, fingers open."""
+    """The last part of the way to the role by itself, fingers open."""
     k = part.find("near")
     if k is None:
         return None
     new = part.stage(
-        "approach", 0.10, _closer(part, k, 0.22), part.term("near", 0.22), part.term("opened")
+        "approach", 0.10, _closer(part, k, CLOSE_M), part.term("near", CLOSE_M), part.term("opened")
     )
     return k + 1, (new,)
 
@@ -102,7 +104,7 @@ def clear(part: Part) -> Insertion | None:
     away = (
         PredicateTerm(name="near", subject=role, limit=0.06, negate=True) for role in DISTRACTORS
     )
-    new = part.stage("clear", 0.10, _closer(part, k, 0.22), part.term("near", 0.22), *away)
+    new = part.stage("clear", 0.10, _closer(part, k, CLOSE_M), part.term("near", CLOSE_M), *away)
     return k + 1, (new,)
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any
 
+import mujoco
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coda.sim.families import family
-from coda.sim.gate import GATE_CODES, Gate
+from coda.sim import gate_physics
+from coda.sim.errors import SimulationError
+from coda.sim.families import FAMILIES, family
+from coda.sim.gate import GATE_CODES, Gate, summarise
 from coda.sim.gate_physics import physics_issues
 from coda.sim.mjcf import compile_scene
 from coda.sim.paths import apply_edits
@@ -51,11 +56,29 @@ def codes(scene: Any, gate: Gate = GATE, *, deep: bool = False) -> list[str]:
     return [issue.code for issue in gate.check([scene], deep=deep)[0].issues]
 
 
+def test_the_seed_scene_of_every_task_passes() -> None:
+    tasks = [task for item in FAMILIES.values() for task in item.tasks.values()]
+    reports = GATE.check([task.seed for task in tasks])
+    assert {t.name: r.issues for t, r in zip(tasks, reports, strict=True)} == {
+        task.name: () for task in tasks
+    }
+
+
+@pytest.mark.parametrize("name", list(FAMILIES))
+def test_what_is_drawn_from_the_whole_range_mostly_passes(name: str) -> None:
+    program = Splits(name).wide_program()
+    scenes = [sample_scene(program, np.random.default_rng(1000 + i)) for i in range(10)]
+    start = time.process_time()
+    summary = summarise(GATE.check(scenes))
+    assert time.process_time() - start < 0.25 * len(scenes)  # about 0.025 s each on an idle core
+    assert summary.rate >= 0.9, summary.line()
+
+
 def test_sampled_scenes_pass_every_stage_in_every_form() -> None:
     splits = Splits()
     scenes = [
         sample_scene(program, np.random.default_rng(i), guard=splits)
-        for i in range(6)
+        for i in range(4)
         for program in (splits.seed_program(), splits.wide_program())
     ]
     reports = Gate(splits, threads=2).check(scenes)
@@ -66,9 +89,18 @@ def test_sampled_scenes_pass_every_stage_in_every_form() -> None:
         assert GATE.check([form], deep=False)[0].scene == scenes[0]
 
 
-def test_frozen_scenes_pass() -> None:
-    chosen = [*evaluation_set("in").scenes[::16], *evaluation_set("ood").scenes[::20]]
+@pytest.mark.parametrize("name", list(FAMILIES))
+def test_frozen_scenes_pass(name: str) -> None:
+    chosen = [*evaluation_set("in", name).scenes[::24], *evaluation_set("ood", name).scenes[::40]]
     assert [report.issues for report in GATE.check(chosen)] == [()] * len(chosen)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(FAMILIES))
+def test_every_frozen_scene_passes(name: str) -> None:
+    scenes = [*evaluation_set("in", name).scenes, *evaluation_set("ood", name).scenes]
+    summary = summarise(GATE.check(scenes))
+    assert summary.accepted == len(scenes), summary.line()
 
 
 @pytest.mark.parametrize(
@@ -197,9 +229,6 @@ def test_simulated_stages_on_scenes_that_the_cheap_ones_would_stop() -> None:
 
 
 def test_a_scene_that_does_not_compile_is_an_issue(monkeypatch: pytest.MonkeyPatch) -> None:
-    from coda.sim import gate_physics
-    from coda.sim.errors import SimulationError
-
     def refuse(scene: Scene) -> Any:
         if scene != SEED:
             raise SimulationError("mesh volume is too small")
@@ -209,6 +238,62 @@ def test_a_scene_that_does_not_compile_is_an_issue(monkeypatch: pytest.MonkeyPat
     good, bad = physics_issues([SEED, edited(alpha__target__scale=1.1)])
     assert good == ()
     assert [(issue.code, issue.value) for issue in bad] == [("compile", "mesh volume is too small")]
+
+
+Change = Callable[[mujoco.MjModel], None]
+
+
+def loosen(model: mujoco.MjModel) -> None:
+    """A fixture's joint neither sticks nor is damped, and the table is not level."""
+    tilt_the_table(model)
+    dof = int(model.joint("target_joint").dofadr[0])
+    model.dof_frictionloss[dof] = 0.0
+    model.dof_damping[dof] = 1e-3
+
+
+def tilt_the_table(model: mujoco.MjModel) -> None:
+    model.opt.gravity[:] = (12.0, 0.0, -9.81)
+
+
+def explode(model: mujoco.MjModel) -> None:
+    model.opt.gravity[:] = (0.0, 0.0, -1e12)
+
+
+@pytest.mark.parametrize(
+    ("scene", "change", "code", "path"),
+    [
+        (FAMILIES["articulated"].tasks["close-drawer"].seed, loosen, "joint-drift", "tau.opening"),
+        (SEED, tilt_the_table, "drift", "sigma.target.xy"),
+        (SEED, explode, "unstable", "(whole)"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_physics_that_does_not_hold_still(
+    scene: Scene, change: Change, code: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def build(scene: Scene) -> mujoco.MjModel:
+        model = compile_scene(scene)
+        change(model)
+        return model
+
+    if code == "joint-drift":
+        tau = scene.tau.model_copy(update={"opening": 0.5})
+        scene = scene.model_copy(update={"tau": tau})
+    monkeypatch.setattr(gate_physics, "compile_scene", build)
+    assert (code, path) in {(issue.code, issue.path) for issue in physics_issues([scene])[0]}
+
+
+def test_reach_and_sight_follow_the_handle() -> None:
+    scene = FAMILIES["articulated"].tasks["open-drawer"].seed
+    pose = scene.sigma.poses["target"].model_copy(update={"xy": (0.80, 0.0), "yaw": np.pi})
+    away = scene.model_copy(
+        update={"sigma": scene.sigma.model_copy(update={"poses": {"target": pose}})}
+    )
+    near, far = physics_issues([scene, away])
+    assert near == ()
+    found = {issue.code: issue for issue in far}
+    assert "unreachable-handle" in found
+    assert found["unreachable-handle"].path == "sigma.target.xy"
 
 
 def test_reports_come_in_order_and_rejected_scenes_do_not_disturb_others() -> None:

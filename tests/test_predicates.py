@@ -13,6 +13,7 @@ from coda.sim.families import family
 from coda.sim.frame import FRAME_SIZE, SimFrame
 from coda.sim.planner import ScriptedPlanner
 from coda.sim.predicates import evaluate, grasp_yaw_error, holds
+from coda.sim.roles import ROLES
 from coda.sim.rollout import run_episodes
 from coda.sim.terms import PredicateTerm
 
@@ -97,3 +98,66 @@ def test_frames_pack_and_unpack(frames: SimFrame) -> None:
 def test_a_term_without_its_reference_is_refused(frames: SimFrame) -> None:
     with pytest.raises(SceneError, match="needs a reference role"):
         evaluate(PredicateTerm(name="above"), frames)
+
+
+OTHERS = {
+    ("put-inside", "closed-drawer"): [
+        PredicateTerm(name="inside", reference="receptacle"),
+        PredicateTerm(name="joint_at", subject="handle"),
+        PredicateTerm(name="near", subject="handle"),
+        PredicateTerm(name="grasped", subject="handle"),
+        PredicateTerm(name="released", subject="handle"),
+    ],
+    ("stack-insert", "peg-in-hole"): [PredicateTerm(name="inserted", reference="receptacle")],
+    ("stack-insert", "nut-on-peg"): [PredicateTerm(name="inserted", reference="receptacle")],
+    ("stack-insert", "stack-three"): [
+        PredicateTerm(name="on", reference="receptacle"),
+        PredicateTerm(name="on", subject="receptacle", reference="support"),
+    ],
+}
+
+
+@pytest.mark.parametrize(("family_name", "task"), list(OTHERS))
+def test_terms_of_other_tasks_come_true_and_agree_with_their_margins(
+    family_name: str, task: str
+) -> None:
+    scene = family(family_name).tasks[task].seed
+    episode = run_episodes(BatchSim([scene]), ScriptedPlanner(), keep_fine=True)[0]
+    assert episode.fine is not None
+    states = SimFrame.unpack(episode.fine)
+    for term in OTHERS[family_name, task]:
+        truth, margin = evaluate(term, states)
+        assert np.array_equal(truth, margin >= 0)
+        assert truth.any(), term
+        assert not truth.all(), term
+    assert holds(scene.nu.terms, states[-1:]).all()
+
+
+def test_under_a_drawer_is_not_inside() -> None:
+    scene = family("put-inside").tasks["drawer"].seed
+    frame = BatchSim([scene]).reset()
+    i, j = ROLES.index("target"), ROLES.index("receptacle")
+    term = PredicateTerm(name="inside", reference="receptacle")
+    pos = frame.pos.copy()
+    pos[0, i] = pos[0, j] + (0.0, 0.0, float(frame.seat[0, j] + frame.half_size[0, i, 2]))
+    assert evaluate(term, replace(frame, pos=pos))[0].all()
+    pos[0, i, 2] = pos[0, j, 2] + float(frame.seat[0, j]) - 0.01
+    assert not evaluate(term, replace(frame, pos=pos))[0].any()
+
+
+def test_without_a_joint_nothing_is_open(frames: SimFrame) -> None:
+    truth, margin = evaluate(PredicateTerm(name="joint_at", subject="target"), frames)
+    assert not truth.any()
+    assert (margin == -1.0).all()
+
+
+@pytest.mark.parametrize("negate", [False, True])
+@pytest.mark.parametrize("absent", [None, False, True])
+def test_an_absent_role_counts_as_a_term_says(
+    negate: bool, absent: bool | None, frames: SimFrame
+) -> None:
+    term = PredicateTerm(name="near", subject="support", negate=negate, if_absent=absent)
+    truth, margin = evaluate(term, frames)
+    expected = negate if absent is None else absent
+    assert (truth == expected).all()
+    assert (margin == (1.0 if expected else -1.0)).all()

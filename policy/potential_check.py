@@ -148,7 +148,7 @@ def _structure(program: TrainingProgram) -> list[Issue]:
                 remedy = f"{problem}; write it about what the task is about"
                 issues.append(issue("wrong-object", path, str(term), allowed, remedy))
     said = [t for s in program.stages for t in (s.progress.term, *s.entry) if not t.negate]
-    if not any((term.subject, term.reference) in task.goal for term in said):
+    if not any(_about_goal(term, task) for term in said):
         want = " or ".join(str(term) for term in task.goal_terms)
         issues.append(
             issue(
@@ -183,6 +183,12 @@ class _TaskTerms:
     @property
     def goal(self) -> frozenset[tuple[Role, Role | None]]:
         return frozenset((t.subject, t.reference) for t in self.goal_terms)
+
+
+def _about_goal(term: PredicateTerm, task: _TaskTerms) -> bool:
+    """Whether a term is about where things have to be: of a single object, not just any term."""
+    about = (term.subject, term.reference)
+    return about in task.goal and (term.reference is not None or term.name in _GOALS)
 
 
 @functools.cache

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coda.policy.potential import PotentialValue
-from coda.policy.program import Stage, TrainingProgram
+from coda.policy.program import TrainingProgram
 from coda.sim.program import Issue
 
 
@@ -17,18 +17,19 @@ from coda.sim.program import Issue
 class CheckLimits:
     """Thresholds of the checks; Phi is in [0, 1].
 
-    Measured on planner successes in the four families' In and OOD scenes, the base potentials have
-    in three quarters of them: rises of at most 0.17 in a control step, drops of at most 0.02,
-    0.30 or less of what is to be earned at reset, 1.00 at success. One success in ten drops by
-    0.5, because the planner grasps twice, so that the worst quarter of the successes is forgiven.
+    Measured on planner successes in the four families' In and OOD scenes, the base potentials rise
+    by at most 0.17 in a control step in three quarters of them and drop by at most 0.02, begin at
+    0.30 or less of what is to be earned, and end at 1.00 in all. One success in ten drops by 0.5,
+    because the planner grasps twice, and of four successes two may do so: half is forgiven there.
     """
 
-    jump: float = 0.3
-    """Largest rise between two control steps, in three quarters of the successes."""
+    jump: float = 0.4
+    """Largest rise between two control steps, in half of the successes, after drops shorter than
+    `brief` are filled up. Grasping a drawer that is half open earns 0.33 at once."""
     fall: float = 0.2
     """Largest drop below the highest Phi so far (likewise)."""
     rise: float = 0.5
-    """Smallest rise from start to success (likewise)."""
+    """Smallest rise from start to success, in three quarters of the successes."""
     finish: float = 0.8
     """Smallest Phi at success (likewise)."""
     flood_start: float = 0.4
@@ -47,7 +48,8 @@ class CheckLimits:
     """Difference of two final values of Phi that says nothing."""
     brief: float = 8.0
     """Fewest control steps per rollout that a stage must last to be judged: a stage that is
-    passed in less than a chunk gives no guidance, and needs none."""
+    passed in less than a chunk gives no guidance, and needs none. Also the most that a stage's
+    entry may begin to hold after the next stage's."""
 
 
 @dataclass(frozen=True)
@@ -100,10 +102,11 @@ def shape_findings(traces: list[Trace], limits: CheckLimits) -> list[Issue]:
     earned = [trace.earned for trace in traces]
     start = float(np.median([p[0] for p in earned]))
     quarter = float(np.median([p[len(p) // 4] for p in earned]))
-    rise = _at_least([p[-1] - p[0] for p in earned])
-    end = _at_least([p[-1] for p in phis])
-    jump = _at_most([np.diff(p, prepend=p[0]).max() for p in phis])
-    fall = _at_most([(np.maximum.accumulate(p) - p).max() for p in phis])
+    rise = _most([p[-1] - p[0] for p in earned])
+    end = _most([p[-1] for p in phis])
+    lasting = [without_dips(p, int(limits.brief)) for p in phis]
+    jump = _half([np.diff(p, prepend=p[0]).max() for p in lasting])
+    fall = _half([(np.maximum.accumulate(p) - p).max() for p in lasting])
     rules = (
         ("floods", start > limits.flood_start, f"Phi = {start:.2f} at reset",
          f"<= {limits.flood_start}", "make the first stages narrower or smaller in share"),
@@ -126,12 +129,24 @@ def shape_findings(traces: list[Trace], limits: CheckLimits) -> list[Issue]:
     ]
 
 
-def _at_most(values: Sequence[float]) -> float:
-    """What three quarters of the values do not exceed; of three, the middle one."""
-    return float(np.quantile(values, 0.75, method="lower"))
+def without_dips(phi: npt.NDArray[np.float64], steps: int) -> npt.NDArray[np.float64]:
+    """Phi (T,) with drops filled up that last fewer than `steps` control steps.
+
+    An object that is dropped into a bin is for a moment neither held nor there, and chunks hardly
+    ever end just then. What rises stays as it is, and so does a drop at the end.
+    """
+    padded = np.concatenate((np.full(steps, phi[0]), phi, np.full(steps, phi[-1])))
+    window = np.lib.stride_tricks.sliding_window_view
+    highest = window(padded, steps).max(axis=1)
+    return np.asarray(window(highest, steps).min(axis=1)[1 : len(phi) + 1])
 
 
-def _at_least(values: Sequence[float]) -> float:
+def _half(values: Sequence[float]) -> float:
+    """What half of the values do not exceed."""
+    return float(np.quantile(values, 0.5, method="lower"))
+
+
+def _most(values: Sequence[float]) -> float:
     """What three quarters of the values reach; of three, the middle one."""
     return float(np.quantile(values, 0.25, method="higher"))
 
@@ -141,11 +156,11 @@ def stage_findings(
 ) -> list[Issue]:
     """Findings about single stages along successes."""
     issues = _heaviest(program, limits)
-    for k, spec in enumerate(program.stages):
+    for k in range(len(program.stages)):
         asked = [trace for trace in traces if trace.applies[k]]
         if asked:  # else it is about something that none of these scenes has
-            issues += _stage(k, spec, asked, limits)
-    return issues + _order(program, traces)
+            issues += _stage(k, program, asked, limits)
+    return issues + _order(program, traces, limits)
 
 
 def _heaviest(program: TrainingProgram, limits: CheckLimits) -> list[Issue]:
@@ -162,8 +177,21 @@ def _heaviest(program: TrainingProgram, limits: CheckLimits) -> list[Issue]:
     ]  # fmt: skip
 
 
-def _stage(k: int, spec: Stage, traces: list[Trace], limits: CheckLimits) -> list[Issue]:
+def _passed(k: int, program: TrainingProgram, traces: list[Trace]) -> bool:
+    """Whether only stages overrule k that ask for what it asks for and more.
+
+    Then the successes were faster than the stage: what falls into a bin is released already.
+    """
+    over = {int(s) for t in traces for s in np.unique(t.value.stage[t.entered[:, k]])}
+    own = set(program.stages[k].entry)
+    return k > 0 and all(own < set(program.stages[s].entry) for s in over)
+
+
+def _stage(
+    k: int, program: TrainingProgram, traces: list[Trace], limits: CheckLimits
+) -> list[Issue]:
     """Findings about stage k along the successes whose scenes ask for it."""
+    spec = program.stages[k]
     path, enough = f"stages.{k}", limits.brief * len(traces)
     reached = sum(bool(trace.entered[:, k].any()) for trace in traces)
     holds = sum(int(trace.entered[:, k].sum()) for trace in traces)
@@ -178,14 +206,15 @@ def _stage(k: int, spec: Stage, traces: list[Trace], limits: CheckLimits) -> lis
                 "holds in successes", "loosen the limits or drop the stage",
             )
         ]  # fmt: skip
-    if not lasts and holds >= enough:
+    if not lasts and holds >= enough and not _passed(k, program, traces):
         return [
             issue(
                 "shadowed-stage", f"{path}.entry", f"{spec.name} is always overruled",
                 "present in some success", "a later stage's entry must ask for more",
             )
         ]  # fmt: skip
-    if lasts >= enough and np.ptp(tau) < limits.spread:
+    done = k == len(program.stages) - 1 and tau.size and tau.min() >= 1.0 - limits.spread
+    if lasts >= enough and np.ptp(tau) < limits.spread and not done:
         return [
             issue(
                 "dead-progress", f"{path}.progress",
@@ -214,28 +243,32 @@ def _falling(k: int, name: str, traces: list[Trace], limits: CheckLimits) -> lis
     ]  # fmt: skip
 
 
-def _order(program: TrainingProgram, traces: list[Trace]) -> list[Issue]:
-    """Neighbouring stages that most successes are first in, in the other order."""
+def _order(program: TrainingProgram, traces: list[Trace], limits: CheckLimits) -> list[Issue]:
+    """Stages that most successes come to after a later one, or whose entry holds long after."""
     issues = []
     for k in range(len(program.stages) - 1):
-        early = late = 0
-        for trace in traces:
-            first = np.flatnonzero(trace.value.stage == k)
-            after = np.flatnonzero(trace.value.stage > k)
-            if first.size and after.size:
-                early += bool(first[0] < after[0])
-                late += bool(first[0] > after[0])
-        if late > early:
+        late = [order for trace in traces if (order := _late(k, trace, limits)) is not None]
+        if 2 * sum(late) > len(late):
             issues.append(
                 issue(
                     "stage-order",
                     f"stages.{k}",
-                    f"{program.stages[k].name} comes after a later stage in {late} successes",
+                    f"{program.stages[k].name} comes after a later stage in {sum(late)} successes",
                     "stages in the order they happen",
                     "move the stage, or mend its entry",
                 )
             )
     return issues
+
+
+def _late(k: int, trace: Trace, limits: CheckLimits) -> bool | None:
+    """Whether stage k comes after later ones; None where the success does not tell."""
+    own, following = (np.flatnonzero(trace.entered[:, i]) for i in (k, k + 1))
+    if k > 0 and own.size and following.size and own[0] - following[0] > limits.brief:
+        return True
+    first = np.flatnonzero(trace.value.stage == k)
+    after = np.flatnonzero(trace.value.stage > k)
+    return bool(first[0] > after[0]) if first.size and after.size else None
 
 
 def failure_findings(

@@ -1,0 +1,74 @@
+"""A corpus over all families: each flaw is found by its own code, no sound potential is refused."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from coda.policy.potential_check import CODES, check_potential
+from coda.policy.potential_findings import without_dips
+from coda.sim.families import FAMILIES
+from coda.sim.program import Issue
+from tests.potential_corpus import FLAWED, SOUND, Case, Sound, both
+from tests.potential_world import never_closing, never_releasing, seed_scenes, successes
+
+
+def found(case: Case) -> list[Issue]:
+    """What the check says about a flawed potential."""
+    failures = case.failures(case.family)
+    return check_potential(case.program, case.successes(), failures, failed_stage=case.failed_stage)
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=f"{c.family}: {c.title}") for c in FLAWED])
+def test_a_flaw_is_found_by_its_code(case: Case) -> None:
+    issues = found(case)
+    assert case.code in {issue.code for issue in issues}, [issue.line() for issue in issues]
+    for issue in issues:
+        assert issue.code in CODES
+        assert issue.path.startswith("stages")
+        assert issue.value
+        assert issue.limit
+        assert issue.remedy
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=f"{c.family}: {c.title}") for c in SOUND])
+def test_a_sound_potential_is_not_refused(case: Sound) -> None:
+    issues = check_potential(case.program, successes(case.family), both(case.family))
+    assert [issue.line() for issue in issues] == []
+
+
+def test_the_corpus_is_large_and_covers_families_and_codes() -> None:
+    assert len(FLAWED) >= 40
+    assert len({(case.family, case.title) for case in FLAWED}) == len(FLAWED)
+    unwritable = {"out-of-range"}  # sound shares and progress in [0, 1] cannot leave the range
+    for name in FAMILIES:
+        assert {case.code for case in FLAWED if case.family == name} == set(CODES) - unwritable
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_rollouts_are_of_every_task(name: str) -> None:
+    assert len(successes(name)) == len(seed_scenes(name))
+    tasks = len(FAMILIES[name].tasks)
+    assert len(never_closing(name)) == tasks
+    assert len(never_releasing(name)) == tasks
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_check_takes_less_than_a_second_and_repeats(name: str) -> None:
+    case = next(case for case in FLAWED if case.family == name and case.code == "falls")
+    started = time.perf_counter()
+    first = found(case)
+    assert time.perf_counter() - started < 1.0
+    assert found(case) == first
+
+
+def test_short_drops_are_filled_up_and_lasting_ones_stay() -> None:
+    rising = np.linspace(0.0, 1.0, 20)
+    np.testing.assert_array_equal(without_dips(rising, 8), rising)
+    ones = np.ones(10)
+    assert without_dips(np.concatenate([ones, np.zeros(7), ones]), 8).min() == 1.0
+    assert without_dips(np.concatenate([ones, np.zeros(8), ones]), 8).min() == 0.0
+    assert without_dips(np.concatenate([ones, np.zeros(2)]), 8)[-1] == 0.0
+    np.testing.assert_array_equal(without_dips(np.array([0.5]), 8), [0.5])

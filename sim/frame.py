@@ -74,7 +74,7 @@ class SimFrame:
     rot: Array
     linvel: Array
     angvel: Array
-    """Angular velocity; free bodies' in their own axes [rad/s]."""
+    """Angular velocity [rad/s]. Velocities are means over the last control step."""
     half_size: Array
     grip: Array
     """Centre of the part that the gripper takes, from `pos`, along the object's own axes."""

@@ -52,7 +52,12 @@ class Recorder:
         self._touch = _touch_groups(layouts)
 
     def read(self, rows: Index, *, first: bool = False) -> None:
-        """Bring the arrays of scenes `rows` (n,) up to date; velocities are zero at the `first`."""
+        """Bring the arrays of scenes `rows` (n,) up to date.
+
+        Velocities are means over the control step since the last record: contacts of things at
+        rest chatter from one physics step to the next. At the `first` record the gripper's are zero
+        and the others those of the state.
+        """
         a, states = self._arrays, self._physics.states
         pos, rot = kinematics.forward_pose(states[rows, 1 : 1 + kinematics.N_JOINTS])
         a["ee_linvel"][rows] = 0.0 if first else (pos - a["ee_pos"][rows]) / self._dt_s
@@ -62,29 +67,37 @@ class Recorder:
         a["time_s"][rows] = states[rows, 0]
         chosen = np.zeros(len(states), dtype=np.bool_)
         chosen[rows] = True
-        self._read_free(chosen)
-        self._read_joints(chosen)
+        self._read_free(chosen, first=first)
+        self._read_joints(chosen, first=first)
         self._read_touch(chosen)
 
-    def _read_free(self, chosen: npt.NDArray[np.bool_]) -> None:
+    def _read_free(self, chosen: npt.NDArray[np.bool_], *, first: bool) -> None:
         a, states = self._arrays, self._physics.states
         here = self._free[chosen[self._free[:, 0]]]
         if not len(here):
             return
         scene, role, q, v = here.T
         pose = states[scene[:, None], q[:, None] + np.arange(7)]
-        speed = states[scene[:, None], v[:, None] + np.arange(6)]
-        a["pos"][scene, role] = pose[:, :3]
-        a["rot"][scene, role] = kinematics.quats_to_rots(pose[:, 3:])
-        a["linvel"][scene, role], a["angvel"][scene, role] = speed[:, :3], speed[:, 3:]
+        pos, rot = pose[:, :3], kinematics.quats_to_rots(pose[:, 3:])
+        if first:
+            speed = states[scene[:, None], v[:, None] + np.arange(6)]
+            linear, angular = speed[:, :3], (rot @ speed[:, 3:, None])[:, :, 0]
+        else:
+            linear = (pos - a["pos"][scene, role]) / self._dt_s
+            turned = rot @ a["rot"][scene, role].transpose(0, 2, 1)
+            angular = kinematics.rotvec(turned) / self._dt_s
+        a["pos"][scene, role], a["rot"][scene, role] = pos, rot
+        a["linvel"][scene, role], a["angvel"][scene, role] = linear, angular
 
-    def _read_joints(self, chosen: npt.NDArray[np.bool_]) -> None:
+    def _read_joints(self, chosen: npt.NDArray[np.bool_], *, first: bool) -> None:
         a, states = self._arrays, self._physics.states
         here = self._joints[chosen[self._joints[:, 0]]]
         if not len(here):
             return
         scene, q, v = here.T
-        a["joint_pos"][scene], a["joint_vel"][scene] = states[scene, q], states[scene, v]
+        moved = (states[scene, q] - a["joint_pos"][scene]) / self._dt_s
+        a["joint_vel"][scene] = states[scene, v] if first else moved
+        a["joint_pos"][scene] = states[scene, q]
         mask = chosen[self._moving[:, 0]]
         scene, role = self._moving[mask].T
         axis, anchor = a["joint_axis"][scene], a["joint_anchor"][scene]

@@ -23,6 +23,8 @@ HOLD_M = 0.035
 """Distance from the grasp point within which fingers as wide apart as the object hold it [m]."""
 HOVER_M = 0.06
 """Height above the grasp point from which it descends [m]."""
+STUCK_M = 0.016
+"""Height over the grasp point at which fingers that get no lower close all the same [m]."""
 CARRY_M = 0.06
 """Height of the object's underside over the table, or over the goal's rim, while carried [m]."""
 WALLED_M = 0.02
@@ -94,7 +96,10 @@ def approach(frame: SimFrame, role: Role, over_m: Array | None = None) -> Motion
     yaw = grasp_yaw_error(frame, role)
     beside = np.linalg.norm(frame.ee_pos[:, :2] - grip[:, :2], axis=1)
     over = (beside < 0.012) & (np.abs(yaw) < 0.12)
-    at_grasp = over & (frame.ee_pos[:, 2] < grip[:, 2] + 0.008)
+    above = frame.ee_pos[:, 2] - grip[:, 2]
+    stuck = (frame.command_pos[:, 2] < grip[:, 2] + 0.002) & (above < STUCK_M)  # on a neighbour
+    stuck &= np.linalg.norm(frame.ee_linvel, axis=1) < 0.01
+    at_grasp = over & ((above < 0.008) | stuck)
     hover = grip + np.array([0.0, 0.0, HOVER_M])
     if over_m is not None:
         hover[:, 2] = np.where(beside > 0.05, np.maximum(hover[:, 2], over_m), hover[:, 2])

@@ -20,7 +20,7 @@ from coda.sim.families import FAMILIES, family
 from coda.sim.gate_checks import GRASP_WIDTH_M
 from coda.sim.paths import apply_edits, read_factor, write_factor
 from coda.sim.program import Edit, Fixed, RelativeToRole, Uniform
-from coda.sim.roles import AXES
+from coda.sim.roles import AXES, Role
 from coda.sim.scene import ObjectAttributes, Scene
 from coda.sim.wording import (
     COLOURS,
@@ -218,7 +218,7 @@ def test_an_object_that_is_not_named_or_not_unique_is_found() -> None:
     twin = write_factor(twin, "alpha.distractor-1.asset", SEED.alpha.objects["target"].asset)
     twin = write_factor(twin, "alpha.distractor-1.rgba", SEED.alpha.objects["target"].rgba)
     assert ambiguous_roles(twin) == ("distractor-1",)
-    objects = {
+    objects: dict[Role, ObjectAttributes] = {
         "target": ObjectAttributes(asset="can", rgba=rgba_of("green")),
         "receptacle": SEED.alpha.objects["receptacle"],
     }

@@ -150,7 +150,7 @@ def test_square_objects_keep_their_yaw_within_a_quarter_turn() -> None:
     assert pose.yaw == pytest.approx(1.2 - math.pi / 2, abs=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(drawn=programs(), seed=st.integers(0, 2**32 - 1), guarded=st.booleans())
 def test_sound_programs_draw_valid_scenes_or_say_why_not(
     drawn: GenerationProgram, seed: int, guarded: bool

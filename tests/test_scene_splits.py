@@ -279,7 +279,7 @@ def test_a_changed_file_is_refused() -> None:
 
 def test_unknown_sets_are_named() -> None:
     with pytest.raises(UnknownName, match="no evaluation set named 'out'"):
-        evaluation_set("out")  # type: ignore[arg-type]
+        evaluation_set("out")
     with pytest.raises(UnknownName, match=r"no family with evaluation files named 'pick-plaice'"):
         evaluation_set("in", "pick-plaice")
     with pytest.raises(

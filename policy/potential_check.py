@@ -98,30 +98,32 @@ def _traces(potential: Potential, rollouts: Sequence[SimFrame]) -> list[Trace]:
         return []
     frame = concat(list(rollouts))
     value, (entered, tau) = potential.evaluate(frame), potential.tables(frame)
-    applies = _applies(potential.program, frame)
+    here = np.stack([present(s.progress.term, frame) for s in potential.program.stages], axis=1)
     ends = np.cumsum([rollout.batch for rollout in rollouts])
     traces = []
     for rollout, stop in zip(rollouts, ends.tolist(), strict=True):
         span = slice(stop - rollout.batch, stop)
-        asked = np.asarray(applies[span].all(axis=0))
-        floor = float(potential.base[np.argmax(asked)]) if asked.any() else 0.0
+        passed = _passed(potential.program, entered[span.start])
+        asked = np.asarray(here[span].all(axis=0) & (np.arange(len(here[0])) >= passed))
+        floor = float(potential.base[passed])
         traces.append(Trace(value[span], entered[span], tau[span], asked, floor))
     return traces
 
 
-def _applies(program: TrainingProgram, frame: SimFrame) -> npt.NDArray[np.bool_]:
-    """Whether each state's scene asks for each stage, (T, K).
+def _passed(program: TrainingProgram, entered: npt.NDArray[np.bool_]) -> int:
+    """How many stages a scene does not ask for, given which entries hold at its reset (K,).
 
-    It does not where the roles of the stage's progress are absent, nor before a stage whose whole
-    entry is true because roles are absent: every state is past it.
+    It is past a stage where things are already, or have no counterpart: a drawer is open, or the
+    container is a bin. What the gripper does says nothing about it.
     """
-    stages = program.stages
-    asks = np.stack([present(stage.progress.term, frame) for stage in stages], axis=1)
-    for k, stage in enumerate(stages):
-        if stage.entry and all(term.if_absent for term in stage.entry):
-            gone = [~present(term, frame) for term in stage.entry]
-            asks[np.logical_and.reduce(gone), :k] = False
-    return asks
+    return max(
+        (
+            k
+            for k, stage in enumerate(program.stages)
+            if stage.entry and entered[k] and all(term.name in _GOALS for term in stage.entry)
+        ),
+        default=0,
+    )
 
 
 def _structure(program: TrainingProgram) -> list[Issue]:

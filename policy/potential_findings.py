@@ -24,10 +24,13 @@ class CheckLimits:
     """
 
     jump: float = 0.4
-    """Largest rise between two control steps, in half of the successes, after drops shorter than
-    `brief` are filled up. Grasping a drawer that is half open earns 0.33 at once."""
+    """Largest rise between two control steps, in half of the successes, after drops of at
+    most `dip` are filled up. Grasping a drawer that is half open earns 0.33 at once."""
     fall: float = 0.2
     """Largest drop below the highest Phi so far (likewise)."""
+    dip: int = 4
+    """Control steps that do not count: the time of a fall by 0.2 m. A drop of Phi may last so
+    long, a stage's tau fall, and its entry begin to hold after the next stage's."""
     rise: float = 0.5
     """Smallest rise from start to success, in three quarters of the successes."""
     finish: float = 0.8
@@ -48,8 +51,7 @@ class CheckLimits:
     """Difference of two final values of Phi that says nothing."""
     brief: float = 8.0
     """Fewest control steps per rollout that a stage must last to be judged: a stage that is
-    passed in less than a chunk gives no guidance, and needs none. Also the most that a stage's
-    entry may begin to hold after the next stage's."""
+    passed in less than a chunk gives no guidance, and needs none."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,9 @@ class Trace:
     tau: npt.NDArray[np.float64]
     """Progress of every stage, also of those that the state is not in, (T, K)."""
     applies: npt.NDArray[np.bool_]
-    """Whether the scene has the roles that each stage's progress is about, (K,)."""
+    """Whether the scene asks for each stage: has what it is about, and is not past it, (K,)."""
     floor: float
-    """Phi that the scene has before anything is done, because it lacks what stages are about."""
+    """Phi that the scene has before anything is done: of the stages that it does not ask for."""
 
     @property
     def earned(self) -> npt.NDArray[np.float64]:
@@ -104,7 +106,7 @@ def shape_findings(traces: list[Trace], limits: CheckLimits) -> list[Issue]:
     quarter = float(np.median([p[len(p) // 4] for p in earned]))
     rise = _most([p[-1] - p[0] for p in earned])
     end = _most([p[-1] for p in phis])
-    lasting = [without_dips(p, int(limits.brief)) for p in phis]
+    lasting = [without_dips(p, limits.dip + 1) for p in phis]
     jump = _half([np.diff(p, prepend=p[0]).max() for p in lasting])
     fall = _half([(np.maximum.accumulate(p) - p).max() for p in lasting])
     rules = (
@@ -222,7 +224,7 @@ def _stage(
                 "move start and end into the range that the margin really covers",
             )
         ]  # fmt: skip
-    return _falling(k, spec.name, traces, limits)
+    return _falling(k, spec.name, traces, limits) if lasts > limits.dip * len(traces) else []
 
 
 def _falling(k: int, name: str, traces: list[Trace], limits: CheckLimits) -> list[Issue]:
@@ -244,31 +246,26 @@ def _falling(k: int, name: str, traces: list[Trace], limits: CheckLimits) -> lis
 
 
 def _order(program: TrainingProgram, traces: list[Trace], limits: CheckLimits) -> list[Issue]:
-    """Stages that most successes come to after a later one, or whose entry holds long after."""
+    """Neighbouring stages whose entries begin to hold in the other order in most successes."""
     issues = []
-    for k in range(len(program.stages) - 1):
-        late = [order for trace in traces if (order := _late(k, trace, limits)) is not None]
-        if 2 * sum(late) > len(late):
+    for k in range(1, len(program.stages) - 1):
+        first = [
+            (np.argmax(trace.entered[:, k]), np.argmax(trace.entered[:, k + 1]))
+            for trace in traces
+            if trace.applies[k] and trace.entered[:, k : k + 2].any(axis=0).all()
+        ]
+        late = sum(int(own) - int(following) > limits.dip for own, following in first)
+        if 2 * late > len(first):
             issues.append(
                 issue(
                     "stage-order",
                     f"stages.{k}",
-                    f"{program.stages[k].name} comes after a later stage in {sum(late)} successes",
+                    f"{program.stages[k].name} comes after a later stage in {late} successes",
                     "stages in the order they happen",
                     "move the stage, or mend its entry",
                 )
             )
     return issues
-
-
-def _late(k: int, trace: Trace, limits: CheckLimits) -> bool | None:
-    """Whether stage k comes after later ones; None where the success does not tell."""
-    own, following = (np.flatnonzero(trace.entered[:, i]) for i in (k, k + 1))
-    if k > 0 and own.size and following.size and own[0] - following[0] > limits.brief:
-        return True
-    first = np.flatnonzero(trace.value.stage == k)
-    after = np.flatnonzero(trace.value.stage > k)
-    return bool(first[0] > after[0]) if first.size and after.size else None
 
 
 def failure_findings(

@@ -184,7 +184,7 @@ FLAWED: tuple[tuple[str, str, Make], ...] = (
     (
         "carry only while fast",
         "falls",
-        lambda: entry("place", *PLACE.entry, term("settled(target)", limit=0.05, negate=True)),
+        lambda: entry("place", *PLACE.entry, term("settled(target)", limit=0.2, negate=True)),
     ),
     (
         "held on release",

@@ -7,10 +7,15 @@ import time
 import numpy as np
 import pytest
 
+from coda.policy.potential_base import base_program
 from coda.policy.potential_check import CODES, check_potential
 from coda.policy.potential_findings import without_dips
 from coda.sim.families import FAMILIES
+from coda.sim.frame import SimFrame
+from coda.sim.planner import ScriptedPlanner
 from coda.sim.program import Issue
+from coda.sim.rollout import run_scenes
+from coda.sim.splits import evaluation_set
 from tests.potential_corpus import FLAWED, SOUND, Case, Sound, both
 from tests.potential_world import never_closing, never_releasing, seed_scenes, successes
 
@@ -72,3 +77,18 @@ def test_short_drops_are_filled_up_and_lasting_ones_stay() -> None:
     assert without_dips(np.concatenate([ones, np.zeros(8), ones]), 8).min() == 0.0
     assert without_dips(np.concatenate([ones, np.zeros(2)]), 8)[-1] == 0.0
     np.testing.assert_array_equal(without_dips(np.array([0.5]), 8), [0.5])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_base_is_sound_on_out_of_distribution_scenes(name: str) -> None:
+    scenes = evaluation_set("ood", name).scenes[::8]
+    episodes = run_scenes(scenes, ScriptedPlanner(), keep_fine=True)
+    by_task: dict[str, list[SimFrame]] = {}
+    for episode in episodes:
+        if episode.success and episode.fine is not None:
+            by_task.setdefault(episode.scene.tau.task, []).append(SimFrame.unpack(episode.fine))
+    assert set(by_task) == set(FAMILIES[name].tasks)
+    for task, rollouts in by_task.items():
+        issues = check_potential(base_program(name), rollouts)
+        assert [issue.line() for issue in issues] == [], task

@@ -23,8 +23,9 @@ HOVER_M = 0.06
 """Height above grasp and goal that must be reachable too [m]."""
 RIM_M = 0.02
 """Height over a container's rim at which things are let go at the latest [m]."""
-HALF_TURNS = (0.0, np.pi, -np.pi)
-"""Turns between which a parallel gripper may choose [rad]."""
+TRIES = ((0.0, 32), (0.0, 80), (np.pi, 80), (-np.pi, 80))
+"""Turns between which a parallel gripper may choose [rad], and iterations of IK: the next try is
+for what the last did not reach."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,11 +86,11 @@ def needs(scene: Scene, i: int, start: SimFrame, half: SimFrame, goal: SimFrame)
     return found
 
 
-def _errors(wanted: list[Need], turn: float) -> Array:
+def _errors(wanted: list[Need], turn: float, iterations: int) -> Array:
     """Worst IK error of each need (n,) with the gripper turned by `turn` besides."""
     points = np.concatenate([need.points for need in wanted])
     yaws = np.concatenate([need.yaws for need in wanted]) + turn
-    _, error = kinematics.solve_ik(points, kinematics.down_rot(yaws))
+    _, error = kinematics.solve_ik(points, kinematics.down_rot(yaws), iterations=iterations)
     ends = np.cumsum([len(need.points) for need in wanted])
     return np.array([part.max() for part in np.split(error, ends[:-1])])
 
@@ -100,10 +101,12 @@ def reach_issues(wanted: list[Need], batch: int) -> list[list[Issue]]:
     if not wanted:
         return issues
     best = np.full(len(wanted), np.inf)
-    for turn in HALF_TURNS:
+    for turn, iterations in TRIES:
         left = np.flatnonzero(~(best <= REACH_TOLERANCE_M))
         if left.size:
-            best[left] = np.minimum(best[left], _errors([wanted[k] for k in left], turn))
+            best[left] = np.minimum(
+                best[left], _errors([wanted[k] for k in left], turn, iterations)
+            )
     for need, error in zip(wanted, best.tolist(), strict=True):
         if error <= REACH_TOLERANCE_M:
             continue

@@ -8,6 +8,7 @@ is written twice is refused, because the second would silently win.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Hashable, Mapping
 from typing import Any
 
@@ -31,13 +32,25 @@ class NotPlain(SceneError):
     """A text or a value is not plain data, or is too large."""
 
 
+_LEFT_OUT = (":timestamp", ":merge", ":value", ":bool")
+_TRUTH = re.compile("true|True|TRUE|false|False|FALSE")
+
+
+def _resolvers() -> dict[str, list[tuple[str, Any]]]:
+    """PyYAML's rules for plain words, without dates and the like; `on` and `no` are words."""
+    rules = {
+        first: [rule for rule in had if not rule[0].endswith(_LEFT_OUT)]
+        for first, had in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    for first in "tTfF":
+        rules[first] = [("tag:yaml.org,2002:bool", _TRUTH), *rules.get(first, [])]
+    return rules
+
+
 class _PlainLoader(yaml.SafeLoader):
     """YAML's lists, mappings, strings, numbers, true, false and null, and nothing else."""
 
-    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own attribute
-        first: [rule for rule in rules if not rule[0].endswith((":timestamp", ":merge", ":value"))]
-        for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
+    yaml_implicit_resolvers = _resolvers()
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         event = self.peek_event()  # type: ignore[no-untyped-call]
@@ -67,16 +80,20 @@ def _pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(items)
 
 
-def read_json(text: str) -> Any:
-    """Plain data of a JSON text. Raises `NotPlain` with the problem in one line."""
+def read_json(text: str, name: str | None = None) -> Any:
+    """Plain data of a JSON text; see `read_yaml`."""
     try:
         return check_plain(_json(text))
     except ValueError as error:
-        raise NotPlain(f"{shown(text)} is not valid JSON: {_words(error)}.") from None
+        raise NotPlain(f"{name or shown(text)} is not valid JSON: {_words(error)}.") from None
 
 
-def read_yaml(text: str) -> Any:
-    """Plain data of a YAML or JSON text. Raises `NotPlain` with the problem in one line."""
+def read_yaml(text: str, name: str | None = None) -> Any:
+    """Plain data of a YAML or JSON text.
+
+    Raises `NotPlain` with the problem, and what the text is called where it has a `name`, in one
+    line.
+    """
     if text.lstrip()[:1] in ("{", "["):
         try:
             return check_plain(_json(text))
@@ -89,7 +106,8 @@ def read_yaml(text: str) -> Any:
     except RecursionError:
         raise NotPlain("brackets nested too deeply; write a flatter text.") from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        raise NotPlain(f"{shown(text)} is not valid YAML or JSON: {_words(error)}.") from None
+        what = name or shown(text)
+        raise NotPlain(f"{what} is not valid YAML or JSON: {_words(error)}.") from None
 
 
 def _yaml(text: str) -> Any:

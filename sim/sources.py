@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
-import yaml
 
 from coda.sim.errors import SceneError, UnknownName
 from coda.sim.families import FAMILIES, family
 from coda.sim.gate_program import parse_program
+from coda.sim.plain_data import NotPlain, read_yaml
 from coda.sim.program import GenerationProgram
 from coda.sim.sampling import sample_scene
 from coda.sim.scene import Scene
@@ -202,9 +202,11 @@ def _load(path: Path) -> Any:
     except OSError as error:
         raise SceneError(f"cannot read {path}: {error.strerror}.") from None
     try:
-        return json.loads(text) if path.suffix.lower() == ".json" else yaml.safe_load(text)
-    except (ValueError, yaml.YAMLError) as error:
-        kind = "JSON" if path.suffix.lower() == ".json" else "YAML or JSON"
-        raise SceneError(f"{path} is not valid {kind}: {' '.join(str(error).split())}.") from None
+        return json.loads(text) if path.suffix.lower() == ".json" else read_yaml(text, str(path))
+    except NotPlain as error:
+        words = str(error)
+        raise SceneError(words if words.startswith(str(path)) else f"{path}: {words}") from None
+    except ValueError as error:
+        raise SceneError(f"{path} is not valid JSON: {' '.join(str(error).split())}.") from None
     except RecursionError:
         raise SceneError(f"{path} has brackets nested too deeply.") from None

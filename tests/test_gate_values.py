@@ -201,6 +201,9 @@ def test_errors_of_plain_data_are_one_line() -> None:
     with pytest.raises(NotPlain, match=r"^the key 1 is not a text; write names as text\.$"):
         read_yaml("1: 2")
     assert read_yaml("a: [1, 2.5, x, true, null]") == {"a": [1, 2.5, "x", True, None]}
+    assert read_yaml("{on: no, yes: off, y: TRUE, f: false}") == {
+        "on": "no", "yes": "off", "y": True, "f": False,
+    }  # fmt: skip
     assert read_yaml('{"a": 1}') == read_json('{"a": 1}') == {"a": 1}
     assert shown(shared(60)) == "a list"
     assert shown("x" * 1_000, 20) == "'xxxxxxxxxxxxxxxxxxx"

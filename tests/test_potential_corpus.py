@@ -82,7 +82,7 @@ def test_short_drops_are_filled_up_and_lasting_ones_stay() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_base_is_sound_on_out_of_distribution_scenes(name: str) -> None:
-    scenes = evaluation_set("ood", name).scenes[::8]
+    scenes = evaluation_set("ood", name).scenes[::7]
     episodes = run_scenes(scenes, ScriptedPlanner(), keep_fine=True)
     by_task: dict[str, list[SimFrame]] = {}
     for episode in episodes:

@@ -42,6 +42,8 @@ class Truth:
         self.d = sim.data(i)
         again = mujoco.MjData(self.m)
         mujoco.mj_setState(self.m, again, before, mujoco.mjtState.mjSTATE_FULLPHYSICS)
+        mujoco.mj_kinematics(self.m, again)
+        self.pos, self.quat = again.xpos.copy(), again.xquat.copy()  # before the step
         again.ctrl[:] = self.d.ctrl
         mujoco.mj_step(self.m, again, substeps(CONTROL_HZ, self.m.opt.timestep))
         assert np.array_equal(again.qpos, self.d.qpos), "the engine differs from mj_step"
@@ -216,11 +218,11 @@ class Truth:
     # rest and release
 
     def at_rest(self, name: str) -> bool:
-        """Slow, turning included."""
-        twist = np.zeros(6)
-        body = int(self.m.body(name).id)
-        mujoco.mj_objectVelocity(self.m, self.d, mujoco.mjtObj.mjOBJ_XBODY, body, twist, 0)
-        return float(np.linalg.norm(twist[3:]) + ARM_M * np.linalg.norm(twist[:3])) <= SPEED_M_S
+        """Slow over the control step, turning included."""
+        body, turn = int(self.m.body(name).id), np.zeros(3)
+        mujoco.mju_subQuat(turn, self.d.xquat[body], self.quat[body])
+        moved = float(np.linalg.norm(self.d.xpos[body] - self.pos[body]))
+        return (moved + ARM_M * float(np.linalg.norm(turn))) * CONTROL_HZ <= SPEED_M_S
 
     def free(self, name: str) -> bool:
         """No finger touches it, and the open fingers have room, or the hand is away."""

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from coda.graphs.potential_cli import potential
 from coda.graphs.scene_cli import scene_app
 from coda.sim.errors import CodaError
 
@@ -29,6 +30,7 @@ def _with_groups() -> typer.Typer:
         "what and why. 'coda scene' draws, checks and films scenes.",
     )
     main_app.add_typer(scene_app)
+    main_app.command(short_help="Show a potential along a rollout, and check it.")(potential)
     return main_app
 
 

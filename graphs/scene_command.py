@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from PIL import Image as PilImage
-from rich.console import Console
 from rich.table import Table
 
+from coda.graphs.outputs import OutputError, may_write, save_output, table_console
 from coda.graphs.scene_factors import factor_lines
 from coda.graphs.stage_names import stage_names
 from coda.sim.engine import CONTROL_HZ, BatchSim
-from coda.sim.errors import CodaError, SimulationError, UnknownName
+from coda.sim.errors import SimulationError, UnknownName
 from coda.sim.families import FAMILIES
 from coda.sim.film import FILM_SUFFIXES, film_rollout
 from coda.sim.gate import Gate
@@ -44,19 +43,13 @@ FILM_SIZE = (270, 360)
 CHECKED = 8
 """Scenes that are drawn from a program to check it."""
 MAX_COUNT = 500
-PIPE_WIDTH = 180
-"""Columns of a table that is not printed in a terminal."""
-
-
-class OutputError(CodaError):
-    """A result cannot be written where it was asked for."""
 
 
 def draw_command(
     text: str, output: Path, *, camera: str, seed: int, count: int | None, force: bool
 ) -> None:
     """Draw the scenes of a source to `output`, and print what they are."""
-    _may_write(output, PICTURE_SUFFIXES, force=force)
+    may_write(output, PICTURE_SUFFIXES, force=force)
     cameras = _cameras(camera)
     source = _source(text, count)
     scenes = source.valid_scenes(count=count or 1, seed=seed)
@@ -67,7 +60,7 @@ def draw_command(
     else:
         with SceneArtist() as artist:
             picture = draw_sheet(scene_rows(scenes, artist, cameras=cameras, title=text))
-    _save(output, lambda part: picture.save(part))
+    save_output(output, lambda part: picture.save(part))
     for name, scene in scenes:
         print(f"{name}: {scene.tau.instruction} ({scene.digest()})")
     print(f"picture: {output}")
@@ -99,12 +92,12 @@ def check_command(text: str, *, seed: int, count: int | None, threads: int) -> i
 
 def sheet_command(families: Sequence[str], output: Path, *, seed: int, force: bool) -> int:
     """Draw the variants of tasks and print which scenes are shown; 1 if any has none, else 0."""
-    _may_write(output, PICTURE_SUFFIXES, force=force)
+    may_write(output, PICTURE_SUFFIXES, force=force)
     names = [name for text in families or tuple(FAMILIES) for name in tasks_named(text)]
     ensure_gl()
     rows = variant_rows(list(dict.fromkeys(names)), seed=seed)
     picture = variants_sheet(rows)
-    _save(output, lambda part: picture.save(part))
+    save_output(output, lambda part: picture.save(part))
     table = Table(box=None, padding=(0, 2, 0, 0))
     for title in ("task", "variant", "scene", "caption", "draws", "refused draws"):
         table.add_column(title)
@@ -113,14 +106,14 @@ def sheet_command(families: Sequence[str], output: Path, *, seed: int, force: bo
             refused = ", ".join(f"{n} {code}" for code, n in Counter(one.refused).most_common())
             digest = one.scene.digest() if one.scene else "none passed"
             table.add_row(row.name, one.kind, digest, one.caption, str(one.draws), refused or "-")
-    _console().print(table)
+    table_console().print(table)
     print(f"picture: {output}")
     return int(any(one.scene is None for row in rows for one in row.variants))
 
 
 def film_command(text: str, output: Path, *, camera: str, seed: int, force: bool) -> None:
     """Film the planner in the first scene of a source."""
-    _may_write(output, FILM_SUFFIXES, force=force)
+    may_write(output, FILM_SUFFIXES, force=force)
     cameras = _cameras(camera)
     name, scene = read_source(text).valid_scenes(seed=seed)[0]
     ensure_gl()
@@ -134,7 +127,7 @@ def film_command(text: str, output: Path, *, camera: str, seed: int, force: bool
         size=FILM_SIZE,
         stages=lambda frames: stage_names(scene, frames),
     )
-    _save(output, film.write)
+    save_output(output, film.write)
     seconds = episode.steps / CONTROL_HZ
     print(f"{name}: {scene.tau.instruction}")
     print(f"planner: {episode.outcome.value} after {seconds:.1f} s ({episode.steps} control steps)")
@@ -207,49 +200,12 @@ def _print_issues(rejected: Sequence[tuple[str, Sequence[Issue]]]) -> None:
     for name, issues in rejected:
         for issue in issues:
             table.add_row(name, issue.code, issue.path, issue.value, issue.limit, issue.remedy)
-    _console().print(table)
+    table_console().print(table)
     counts = Counter(issue.code for _, issues in rejected for issue in issues)
     print("by code: " + ", ".join(f"{n} {code}" for code, n in counts.most_common()))
-
-
-def _console() -> Console:
-    console = Console(emoji=False, highlight=False, markup=False)
-    return (
-        console
-        if console.is_terminal
-        else Console(emoji=False, highlight=False, markup=False, width=PIPE_WIDTH)
-    )
 
 
 def _cameras(name: str) -> tuple[Camera, ...]:
     if name not in CAMERA_SETS:
         raise UnknownName("camera", name, CAMERA_SETS)
     return CAMERA_SETS[name]
-
-
-def _may_write(path: Path, suffixes: Sequence[str], *, force: bool) -> None:
-    """Refuse an output that cannot be written, before anything is computed."""
-    if path.suffix.lower() not in suffixes:
-        raise OutputError(f"cannot write {str(path)!r}; allowed endings: {', '.join(suffixes)}.")
-    if path.is_dir():
-        raise OutputError(f"{path} is a folder; name a file in it.")
-    if path.exists() and not force:
-        raise OutputError(
-            f"{path} exists; choose another name with -o, or replace it with --force."
-        )
-    if not path.absolute().parent.is_dir():
-        raise OutputError(f"there is no folder {path.absolute().parent}; make it first.")
-
-
-def _save(path: Path, write: Callable[[Path], object]) -> None:
-    """Write through a hidden neighbour, so that a half-written file never has the name."""
-    part = path.with_name(f".{path.stem}.part{path.suffix}")
-    try:
-        write(part)
-        os.replace(part, path)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise OutputError(f"cannot write {path}: {error.strerror}; choose another -o.") from None
-    finally:
-        part.unlink(missing_ok=True)

@@ -67,11 +67,15 @@ def potential_command(options: PotentialOptions) -> int:
         ensure_gl()
     program = subject.program
     episodes = run_scenes(subject.scenes, ScriptedPlanner(), keep_fine=True)
-    failed = run_scenes(subject.scenes[:1], never_closing, keep_fine=True)
+    failed = [
+        episode
+        for episode in run_scenes(subject.scenes[:1], never_closing, keep_fine=True)
+        if not episode.success
+    ]
     issues = check_potential(
         program,
-        [SimFrame.unpack(_states(e)) for e in episodes if e.success],
-        [SimFrame.unpack(_states(e)) for e in failed if not e.success],
+        [SimFrame.unpack(_states(episode)) for episode in episodes if episode.success],
+        [SimFrame.unpack(_states(episode)) for episode in failed],
     )
     shown = next((e for e in episodes if e.success), episodes[0])
     value = Potential(program).evaluate(SimFrame.unpack(_states(shown)))
@@ -82,6 +86,8 @@ def potential_command(options: PotentialOptions) -> int:
         f"{shown.scene.tau.instruction} ({shown.outcome.value}, {shown.steps} control steps); "
         f"checked on {solved} successes of {len(episodes)} and {len(failed)} failure(s)"
     )
+    if not solved:
+        print("without a success, only what the program says is checked")
     _print_stages(program, value)
     _print_findings(issues)
     if not options.text:
@@ -148,11 +154,11 @@ def _draw(
     program = subject.program
     assert isinstance(program, TrainingProgram)
     names = [program.stages[k].name for k in value.stage.tolist()]
-    curves = [Curve(name="Φ", values=value.phi)]
+    curves = [Curve(name="Phi", values=value.phi)]
     base = base_program(program.family)
     if program != base:
         theirs = Potential(base).evaluate(SimFrame.unpack(_states(episode))).phi
-        curves.append(Curve(name="Φ of the family's base potential", values=theirs))
+        curves.append(Curve(name="of the family's base potential", values=theirs))
     film = film_rollout(
         episode.scene,
         episode.actions,

@@ -17,10 +17,11 @@ from coda.policy.potential_read import parse_training_program
 from coda.policy.program import TrainingProgram
 from coda.sim.errors import CodaError, UnknownName
 from coda.sim.plain_data import read_json, read_yaml
-from coda.sim.program import Issue
+from coda.sim.program import GenerationProgram, Issue
 from coda.sim.sampling import sample_scene
 from coda.sim.scene import Scene
 from coda.sim.sources import read_source
+from coda.sim.splits import Splits
 
 MAX_SCENES = 8
 """Scenes along which a potential is checked, at most."""
@@ -86,7 +87,7 @@ def find_subject(wanted: Wanted) -> Subject:
         raise PotentialError(
             "nothing to show; name a SOURCE such as pick-place or ood:3, a --program, or a --mode."
         )
-    scenes = read_source(source).valid_scenes(seed=wanted.seed, count=DRAWN)[:MAX_SCENES]
+    scenes = _scenes(source, wanted.seed)
     family = scenes[0][1].tau.family
     program = base_program(family) if given is None else given
     if program.family != family:
@@ -99,6 +100,24 @@ def find_subject(wanted: Wanted) -> Subject:
         program=program,
         names=tuple(name for name, _ in scenes),
         scenes=tuple(scene for _, scene in scenes),
+    )
+
+
+def _scenes(text: str, seed: int) -> tuple[tuple[str, Scene], ...]:
+    """Scenes of a source with their names; to a task's seed scene, draws of its seed range."""
+    source = read_source(text)
+    scenes = source.valid_scenes(seed=seed, count=DRAWN)[:MAX_SCENES]
+    if source.kind != "family":
+        return scenes
+    tau = scenes[0][1].tau
+    near = Splits(tau.family).seed_program(tau.task)
+    return (*scenes, *_drawn(near, DRAWN - 1, seed))
+
+
+def _drawn(program: GenerationProgram, count: int, seed: int) -> tuple[tuple[str, Scene], ...]:
+    return tuple(
+        (f"{program.name} #{k}", sample_scene(program, np.random.default_rng([seed, k])))
+        for k in range(count)
     )
 
 
@@ -149,12 +168,10 @@ def _of_mode(wanted: Wanted) -> Subject:
     title = f"{mode.mode_id} {mode.title}, " + (
         "no potential of its own: the family's" if phi is None else f"potential v{version}"
     )
-    drawn = [
-        sample_scene(mode.omega, np.random.default_rng([wanted.seed, k])) for k in range(DRAWN)
-    ]
+    drawn = _drawn(mode.omega, DRAWN, wanted.seed)
     return Subject(
         title=title,
         program=program,
-        names=tuple(f"{mode.omega.name} #{k}" for k in range(DRAWN)),
-        scenes=tuple(drawn),
+        names=tuple(name for name, _ in drawn),
+        scenes=tuple(scene for _, scene in drawn),
     )

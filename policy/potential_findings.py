@@ -119,7 +119,7 @@ def shape_findings(traces: list[Trace], limits: CheckLimits) -> list[Issue]:
          f"<= {limits.jump}", "start the next stage's progress where its entry begins to hold"),
         ("falls", fall > limits.fall, f"Phi falls by {fall:.2f} during a success",
          f"<= {limits.fall}", "loosen the entries that stop holding, or mend the stage's order"),
-        ("no-rise", rise < limits.rise, f"Phi rises by {rise:.2f} to success",
+        ("no-rise", rise < limits.rise, f"Phi changes by {rise:+.2f} to success",
          f">= {limits.rise}", "let progress lead from the start to the goal"),
         ("unfinished", end < limits.finish, f"Phi = {end:.2f} at success",
          f">= {limits.finish}", "let the last stage's progress end at the success test"),

@@ -75,7 +75,8 @@ class CurveChart:
             x0, x1 = self._x(start), self._x(min(end, self._steps))
             draw.rectangle((x0, TOP, x1, self._y(0.0)), STAGES[k % 2])
             draw.line((x0, TOP, x0, self._y(0.0)), fill=DIM)
-            self._name(picture, name, x0, x1)
+            low = float(self._curves[0].values[start:end].mean()) < 0.5
+            self._name(picture, name, (x0, x1), top=low)
         for percent in (0, 25, 50, 75, 100):
             y = self._y(percent / 100)
             draw.line((LEFT - 3, y, LEFT, y), fill=DIM)
@@ -87,17 +88,22 @@ class CurveChart:
             draw.line(points, fill=DIM if k else BAR, width=1 if k else LINE_PX, joint="curve")
         return picture
 
-    def _name(self, picture: PilImage.Image, name: str, x0: float, x1: float) -> None:
-        """A block's name upright at its foot, or along its side where it is narrow."""
-        wide = round(self._face.getlength(name)) + 2
-        if wide <= x1 - x0 - 4:
-            at = (x0 + 3, self._y(0.0) - TEXT_PX - 5)
+    def _name(
+        self, picture: PilImage.Image, name: str, span: tuple[float, float], *, top: bool
+    ) -> None:
+        """A block's name where the curve is not: along its side where it is narrow."""
+        x0, x1 = span
+        long = round(self._face.getlength(name)) + 2
+        foot = self._y(0.0)
+        if long <= x1 - x0 - 4:
+            at = (x0 + 3, TOP + 2 if top else foot - TEXT_PX - 5)
             ImageDraw.Draw(picture).text(at, name, fill=INK, font=self._face)
         elif x1 - x0 >= TEXT_PX + 1:
-            label = PilImage.new("RGBA", (wide, TEXT_PX + 4), (0, 0, 0, 0))
+            label = PilImage.new("RGBA", (long, TEXT_PX + 4), (0, 0, 0, 0))
             ImageDraw.Draw(label).text((0, 0), name, fill=INK, font=self._face)
             label = label.rotate(90, expand=True)
-            picture.paste(label, (round(x0) + 1, round(self._y(0.0)) - wide - 3), label)
+            y = TOP + 3 if top else round(foot) - long - 3
+            picture.paste(label, (round(x0) + 1, y), label)
 
     def _legend(self, draw: ImageDraw.ImageDraw) -> None:
         x = float(LEFT)

@@ -27,7 +27,8 @@ def _with_groups() -> typer.Typer:
         help="CoDA: a simulation data engine and an action policy that co-evolve.\n\n"
         "'coda run' starts a whole run, with no key, no GPU and no server. 'coda chat' talks with "
         "the curriculum agent about a run and steers it, 'coda trace' shows who decided "
-        "what and why. 'coda scene' draws, checks and films scenes.",
+        "what and why. 'coda scene' draws, checks and films scenes, 'coda potential' shows what "
+        "is rewarded along a rollout.",
     )
     main_app.add_typer(scene_app)
     main_app.command(short_help="Show a potential along a rollout, and check it.")(potential)

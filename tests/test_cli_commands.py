@@ -14,7 +14,7 @@ from coda.graphs.cli import app, main
 from coda.graphs.config import make_config
 from coda.graphs.runfolder import create
 
-COMMANDS = ("run", "chat", "trace", "report", "doctor", "graph", "version")
+COMMANDS = ("run", "chat", "trace", "report", "potential", "doctor", "graph", "version")
 
 
 def coda(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:

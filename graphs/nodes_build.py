@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from coda.agents import scene_builder
@@ -21,6 +21,7 @@ from coda.graphs.work import Work
 from coda.memory.progress import membership
 from coda.memory.records import Mode
 from coda.memory.rows import ProposalRow
+from coda.sim.gate import GateReport, summarise
 from coda.sim.program import GenerationProgram, Issue
 from coda.sim.sampling import Rejected, sample_scene
 from coda.sim.scene import Scene
@@ -38,6 +39,8 @@ class Draw:
     scenes: tuple[Scene, ...]
     proposed: int
     issues: tuple[Issue, ...]
+    codes: Mapping[str, int]
+    """Refused scenes with an issue of each code."""
 
 
 def build(work: Work, state: RoundState) -> RoundUpdate:
@@ -125,6 +128,7 @@ def propose(
             accepted=len(draw.scenes),
             rejected=draw.proposed - len(draw.scenes),
             issues=draw.issues[:MAX_ISSUES],
+            codes=dict(draw.codes),
             mode_id=slot["mode_id"],
             call_id=call_id,
         )
@@ -136,26 +140,33 @@ def draw_scenes(work: Work, program: GenerationProgram, wanted: int, label: str)
     """Up to `wanted` scenes under the split guard that pass the gate."""
     checked = work.deps.gate.check_program(program)
     if not isinstance(checked, GenerationProgram):
-        return Draw(scenes=(), proposed=wanted, issues=tuple(checked))
+        codes = summarise((), [checked]).codes
+        return Draw(scenes=(), proposed=wanted, issues=tuple(checked), codes=codes)
     rng = work.rng("build", label)
     scenes: list[Scene] = []
-    issues: dict[Issue, None] = {}
-    proposed = 0
+    reports: list[GateReport] = []
+    undrawn: list[tuple[Issue, ...]] = []
     for _ in range(work.deps.config.build.draws):
         batch: list[Scene] = []
         for _ in range(wanted - len(scenes)):
-            proposed += 1
             try:
                 batch.append(sample_scene(checked, rng, guard=work.deps.splits))
             except Rejected as rejected:
-                issues.update(dict.fromkeys(rejected.issues))
-        for report in work.deps.gate.check(batch):
-            issues.update(dict.fromkeys(report.issues))
-            if report.accepted and report.scene is not None:
-                scenes.append(report.scene)
+                undrawn.append(rejected.issues)
+        told = work.deps.gate.check(batch)
+        reports += told
+        scenes += [r.scene for r in told if r.accepted and r.scene is not None]
         if len(scenes) >= wanted or (not batch and not scenes):
             break
-    return Draw(scenes=tuple(scenes), proposed=proposed, issues=tuple(issues))
+    summary = summarise(reports, undrawn)
+    lists = [*undrawn, *(report.issues for report in reports)]
+    different = dict.fromkeys(issue for issues in lists for issue in issues)
+    return Draw(
+        scenes=tuple(scenes),
+        proposed=summary.proposed,
+        issues=tuple(different),
+        codes=summary.codes,
+    )
 
 
 def rollout(work: Work, state: RoundState) -> RoundUpdate:
@@ -202,7 +213,7 @@ def _fall_back(work: Work, slot: Slot, mode: Mode | None, wanted: int, why: str)
     known = [mode.omega] if mode is not None else []
     reference = work.deps.splits.program((slot["axis"],), task=slot["task"])
     programs: Sequence[GenerationProgram] = [*known, reference]
-    program, draw = programs[0], Draw(scenes=(), proposed=0, issues=())
+    program, draw = programs[0], Draw(scenes=(), proposed=0, issues=(), codes={})
     for i, program in enumerate(programs):
         draw = propose(work, slot, program, wanted, f"fallback{i}")
         if draw.scenes:

@@ -17,7 +17,9 @@ def engine_section(facts: RunFacts) -> Html:
     """Proposals of the scene-builder and what the validity gate refused."""
     accepted = sum(row.accepted for row in facts.proposals)
     proposed = accepted + sum(row.rejected for row in facts.proposals)
-    codes = Counter(issue.code for row in facts.proposals for issue in row.issues)
+    codes = Counter[str]()
+    for row in facts.proposals:
+        codes.update(row.codes)
     sample = {issue.code: issue.line() for row in facts.proposals for issue in row.issues}
     if not proposed:
         return section("Data engine", tag("p", "No proposals yet.", klass="dim"), anchor="engine")
@@ -31,8 +33,11 @@ def engine_section(facts: RunFacts) -> Html:
         ),
         tag("h3", "Why proposals were refused"),
         table(
-            ("code", "example", "issues recorded"),
-            ((tag("code", code), sample[code], count) for code, count in codes.most_common()),
+            ("code", "example", "scenes refused"),
+            (
+                (tag("code", code), sample.get(code, "not kept"), count)
+                for code, count in codes.most_common()
+            ),
             numeric=1,
         ),
         details(

@@ -19,7 +19,7 @@ from coda.sim.engine import CONTROL_HZ, BatchSim
 from coda.sim.errors import SimulationError, UnknownName
 from coda.sim.families import FAMILIES
 from coda.sim.film import FILM_SUFFIXES, film_rollout
-from coda.sim.gate import Gate
+from coda.sim.gate import Gate, summarise
 from coda.sim.gl import ensure_gl, has_screen
 from coda.sim.mjcf import compile_scene
 from coda.sim.planner import ScriptedPlanner
@@ -71,22 +71,20 @@ def check_command(text: str, *, seed: int, count: int | None, threads: int) -> i
     source = _source(text, count)
     gate = Gate(threads=threads)
     rejected: list[tuple[str, Sequence[Issue]]] = []
-    proposed, items = 0, list(source.scenes)
+    items = list(source.scenes)
     if source.program is not None:
         checked = gate.check_program(source.program)
         if not isinstance(checked, GenerationProgram):
             _print_issues([(text, checked)])
             print("verification rate: nothing was drawn, the program itself is rejected")
             return 1
-        proposed = count or CHECKED
-        items, rejected = _drawn(checked, proposed, seed)
+        items, rejected = _drawn(checked, count or CHECKED, seed)
     reports = gate.check([item for _, item in items])
     rejected += [(n, r.issues) for (n, _), r in zip(items, reports, strict=True) if r.issues]
-    total = proposed or len(items)
     if rejected:
         _print_issues(rejected)
-    accepted = total - len(rejected)
-    print(f"verification rate: {accepted} of {total} accepted ({accepted / total:.0%})")
+    undrawn = rejected[: len(rejected) - sum(bool(r.issues) for r in reports)]
+    print(summarise(reports, [issues for _, issues in undrawn]).line())
     return int(bool(rejected))
 
 
@@ -201,8 +199,6 @@ def _print_issues(rejected: Sequence[tuple[str, Sequence[Issue]]]) -> None:
         for issue in issues:
             table.add_row(name, issue.code, issue.path, issue.value, issue.limit, issue.remedy)
     table_console().print(table)
-    counts = Counter(issue.code for _, issues in rejected for issue in issues)
-    print("by code: " + ", ".join(f"{n} {code}" for code, n in counts.most_common()))
 
 
 def _cameras(name: str) -> tuple[Camera, ...]:

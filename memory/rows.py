@@ -105,6 +105,9 @@ class ProposalRow(Row):
     """Scenes that passed the gate."""
     rejected: int
     issues: tuple[Issue, ...] = ()
+    """Some of the different issues."""
+    codes: Json = field(default_factory=dict)
+    """Rejected scenes with an issue of each code."""
     mode_id: str | None = None
     call_id: str | None = None
     seconds: float = 0.0

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from coda.memory.rows import Row
 from coda.sim.errors import CodaError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Version of the tables below; a run database of another version is refused."""
 BUSY_S = 30.0
 """How long a writer waits for another process's transaction [s]."""
@@ -36,7 +36,8 @@ TABLES: tuple[str, ...] = (
     """CREATE TABLE proposals (
         proposal_id TEXT PRIMARY KEY, node_key TEXT NOT NULL REFERENCES node_runs(node_key),
         program_json TEXT NOT NULL, accepted INTEGER NOT NULL, rejected INTEGER NOT NULL,
-        issues_json TEXT NOT NULL, mode_id TEXT, call_id TEXT, seconds REAL NOT NULL)""",
+        issues_json TEXT NOT NULL, codes_json TEXT NOT NULL, mode_id TEXT, call_id TEXT,
+        seconds REAL NOT NULL)""",
     """CREATE TABLE agent_calls (
         call_id TEXT PRIMARY KEY, node_key TEXT NOT NULL REFERENCES node_runs(node_key),
         seq INTEGER NOT NULL, role TEXT NOT NULL, task TEXT NOT NULL, model TEXT NOT NULL,

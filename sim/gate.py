@@ -70,10 +70,11 @@ class GateSummary:
 
     def line(self) -> str:
         """One line for people."""
-        counts = ", ".join(f"{code} {n}" for code, n in self.codes.items()) or "none"
+        counts = ", ".join(f"{n} {code}" for code, n in self.codes.items())
+        refused = f"; refused by code: {counts}" if counts else ""
         return (
-            f"verification rate: {self.accepted} of {self.proposed} accepted ({self.rate:.0%}); "
-            f"rejections by code: {counts}"
+            f"verification rate: {self.accepted} of {self.proposed} accepted ({self.rate:.0%})"
+            f"{refused}"
         )
 
 

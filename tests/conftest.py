@@ -148,7 +148,7 @@ class SampleRun:
         self.db.add(
             ProposalRow(
                 proposal_id="r01:p00.0", node_key=key, program=self.omega, accepted=8, rejected=3,
-                issues=(issue,), mode_id="m001", call_id=call, seconds=1.5,
+                issues=(issue,), codes={issue.code: 2}, mode_id="m001", call_id=call, seconds=1.5,
             )
         )  # fmt: skip
 

@@ -175,9 +175,9 @@ def test_rejections_are_listed_with_their_remedy_and_counted(
     for word in ("code", "path", "value", "allowed", "remedy", "off-workspace", "many.json[1]"):
         assert word in shown
     assert "sigma.target.xy" in shown
-    assert "by code: " in shown
+    assert "refused by code: " in shown
     assert "1 off-workspace" in shown
-    assert shown.endswith("verification rate: 1 of 3 accepted (33%)\n")
+    assert "verification rate: 1 of 3 accepted (33%); refused by code: " in shown
 
 
 def test_a_program_is_checked_before_its_scenes(

@@ -30,9 +30,8 @@ def commit() -> str:
     """Short commit of the checkout, with ``+`` where files differ from it."""
     git = ["git", "-C", str(ROOT)]
     head = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-    dirty = subprocess.run(
-        [*git, "status", "--porcelain", "--untracked-files=no"], capture_output=True, text=True
-    )
+    ask = [*git, "status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/results"]
+    dirty = subprocess.run(ask, capture_output=True, text=True)
     return head.stdout.strip() + ("+" if dirty.stdout.strip() else "")
 
 

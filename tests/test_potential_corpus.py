@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import time
+from typing import Any
 
 import numpy as np
 import pytest
 
+from coda.agents.rules_potential import RECIPES, compile_potential
 from coda.policy.potential_base import base_program
 from coda.policy.potential_check import CODES, check_potential
 from coda.policy.potential_findings import without_dips
+from coda.policy.program import TrainingProgram
 from coda.sim.families import FAMILIES
 from coda.sim.frame import SimFrame
 from coda.sim.planner import ScriptedPlanner
@@ -17,6 +21,8 @@ from coda.sim.program import Issue
 from coda.sim.rollout import run_scenes
 from coda.sim.splits import evaluation_set
 from tests.potential_corpus import FLAWED, SOUND, Case, Sound, both
+from tests.potential_edits import FAMILIES as EDITED
+from tests.potential_edits import Family
 from tests.potential_world import never_closing, never_releasing, seed_scenes, successes
 
 
@@ -77,6 +83,23 @@ def test_short_drops_are_filled_up_and_lasting_ones_stay() -> None:
     assert without_dips(np.concatenate([ones, np.zeros(8), ones]), 8).min() == 0.0
     assert without_dips(np.concatenate([ones, np.zeros(2)]), 8)[-1] == 0.0
     np.testing.assert_array_equal(without_dips(np.array([0.5]), 8), [0.5])
+
+
+@pytest.mark.parametrize("f", EDITED, ids=lambda f: f.name)
+def test_what_the_offline_rules_compile_is_sound_at_once(f: Family) -> None:
+    """Also against failures; every mechanism at three stages."""
+    for mechanism, stage in itertools.product(RECIPES, ("grasp", f.main, "release")):
+        facts: dict[str, Any] = {
+            "base": f.base.model_dump(mode="json"),
+            "diagnosis": {"failed_stage": stage, "mechanism": mechanism, "explanation": "it fails"},
+            "mode": {"mode_id": "m001"},
+            "issues": [],
+            "previous": None,
+            "attempt": 1,
+        }
+        program = TrainingProgram.model_validate(compile_potential(facts)["program"])
+        issues = check_potential(program, successes(f.name), both(f.name))
+        assert [issue.line() for issue in issues] == [], (mechanism, stage)
 
 
 @pytest.mark.slow

@@ -166,6 +166,8 @@ def _structure(program: TrainingProgram) -> list[Issue]:
 
 _GUARDS = ("settled", "upright", "released", "contact")
 """Predicates that may guard any object in an entry, e.g. a distractor that must stay upright."""
+_NEED_REFERENCE = ("above", "on", "inside", "inserted")
+"""Predicates of two roles."""
 _GOALS = ("on", "inside", "inserted", "joint_at")
 """Predicates that say that a task is done."""
 
@@ -208,6 +210,8 @@ def _about(subject: Role, reference: Role | None) -> str:
 
 def _wrong_object(term: PredicateTerm, task: _TaskTerms, *, is_progress: bool) -> str | None:
     """What is wrong with the roles of a term, or None."""
+    if term.name in _NEED_REFERENCE and term.reference is None:
+        return f"{term.name} of the {term.subject} lacks the reference that it is measured to"
     subjects = {subject for subject, _ in task.pairs}
     if term.reference is not None and term.reference not in task.references:
         return f"{term.reference} is not where the {term.subject} belongs"

@@ -69,6 +69,8 @@ def _about_text(f: Family) -> Iterator[tuple[str, str, TrainingProgram]]:
     yield "hold another object", "wrong-object", f.changed(f.main, entry=of_other)
     elsewhere = Progress(term=term("on", of="target", to="distractor-2"), start=-0.1, end=0.0)
     yield "put it onto another object", "wrong-object", f.changed("release", progress=elsewhere)
+    nowhere = f.changed("release", entry=(term("on", of="target"),))
+    yield "on nothing", "wrong-object", nowhere
     grasping = [s for s in f.upto("grasp") if s.name in ("reach", "descend", "grasp")]
     grasping[0] = grasping[0].model_copy(update={"entry": ()})
     yield "stops at the grasp", "goal-missing", f.scaled(*grasping)

@@ -14,6 +14,7 @@ from coda.sim.families import family
 from coda.sim.mjcf import PHYSICS_DT_S
 from coda.sim.motion import servo_chunk
 from coda.sim.planner import ScriptedPlanner
+from coda.sim.roles import Role
 from coda.sim.rollout import run_episodes
 from coda.sim.sampling import sample_scene
 from coda.sim.scene import Pose, RobotStart, Scene, Spatial
@@ -33,9 +34,7 @@ def trajectory(scenes: Sequence[Scene], threads: int) -> list[bytes]:
 def test_the_clocks_divide_exactly() -> None:
     steps = substeps(CONTROL_HZ, PHYSICS_DT_S)
     assert pytest.approx(1.0, abs=1e-12) == steps * CONTROL_HZ * PHYSICS_DT_S
-    with pytest.raises(
-        SimulationError, match=r"is 16\.667 physics steps of 0\.003 s"
-    ):
+    with pytest.raises(SimulationError, match=r"is 16\.667 physics steps of 0\.003 s"):
         substeps(CONTROL_HZ, 0.003)
 
 
@@ -116,7 +115,10 @@ def test_the_controller_is_accurate_over_the_workspace() -> None:
     starts = rng.uniform(low, high, (count, 3))
     yaws = rng.uniform(-1.2, 1.2, count)
     seed = family("pick-place").seed
-    aside = {"target": Pose(xy=(0.30, -0.40)), "receptacle": Pose(xy=(0.30, 0.40))}
+    aside: dict[Role, Pose] = {
+        "target": Pose(xy=(0.30, -0.40)),
+        "receptacle": Pose(xy=(0.30, 0.40)),
+    }
     sim = BatchSim(
         [
             seed.model_copy(

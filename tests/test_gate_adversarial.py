@@ -208,8 +208,7 @@ def test_a_summary_counts_codes_and_the_verification_rate() -> None:
     assert dict(summary.codes) == {"off-workspace": 2, "unknown-task": 2}
     assert summary.seconds == sum(report.seconds for report in reports)
     assert summary.line() == (
-        "verification rate: 1 of 5 accepted (20%); "
-        "refused by code: 2 off-workspace, 2 unknown-task"
+        "verification rate: 1 of 5 accepted (20%); refused by code: 2 off-workspace, 2 unknown-task"
     )
     assert summarise([]).rate == 1.0
     assert summarise([]).line() == "verification rate: 0 of 0 accepted (100%)"

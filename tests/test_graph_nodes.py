@@ -85,6 +85,7 @@ def test_a_part_of_the_evaluation_is_balanced_over_its_axes() -> None:
 
 def group(name: str, axis: Axis, failures: int) -> FailureGroup:
     slot = Slot(
+        task="place",
         joined=[],
         slot_id=name,
         kind="explore",

@@ -67,7 +67,7 @@ class Asset:
     name: str
     noun: str
     """How an instruction names it."""
-    shape: Literal["box", "cylinder", "disc", "mesh", "parts"]
+    shape: Literal["box", "cylinder", "disc", "mesh", "parts", "mjcf"]
     """A disc looks round and collides as the box of the same area (steadier contacts)."""
     half_size_m: Vec3
     """Half extents of the bounding box along the object's own axes [m]."""
@@ -80,8 +80,14 @@ class Asset:
     """Shapes of an asset whose `shape` is ``parts``."""
     robosuite_class: str | None = None
     """Class in `robosuite.models.objects` whose mesh is used."""
+    mjcf_file: str | None = None
+    """Absolute path of the MJCF file of an asset whose `shape` is ``mjcf``."""
+    mjcf_up: Literal["y", "z"] = "z"
+    """Axis of that file's frame that points up; the asset's frame is the file's stood upright."""
+    own_rgba: tuple[float, float, float, float] | None = None
+    """Colour that stands for the file's own textures; they are drawn where it is asked for."""
     center_m: Vec3 = (0.0, 0.0, 0.0)
-    """Centre of the bounding box in the mesh's frame, at scale 1 [m]."""
+    """Centre of the bounding box in the mesh's or the file's frame, at scale 1 [m]."""
     grip_m: Vec3 = (0.0, 0.0, 0.0)
     """Centre of the part that the gripper takes, from the origin."""
     grip_half_m: Vec3 | None = None

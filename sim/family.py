@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from coda.sim.program import MinSeparation, Sampler
 from coda.sim.roles import Axis, Role
@@ -25,6 +25,8 @@ class TaskSpec:
     """Ways to say it, roles in braces, e.g. ``open the {target}``; the first is the default."""
     assets: Mapping[Role, tuple[str, ...]]
     """Assets that each role may have."""
+    optional: Mapping[Role, tuple[str, ...]] = field(default_factory=dict)
+    """More that it may have where their package is installed; nothing draws them by default."""
     max_steps: int = 128
     """Episode limit [control steps], a multiple of 8."""
     opening: tuple[float, float] | None = None

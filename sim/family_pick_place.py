@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from coda.sim.assets import ASSETS
 from coda.sim.family import Family, Ranges, TaskSpec
+from coda.sim.libero_assets import LIBERO_OBJECTS
 from coda.sim.program import Choice, Fixed, MinSeparation, Mixture, RelativeToRole, Uniform
 from coda.sim.roles import DISTRACTORS, Role
 from coda.sim.scene import Attributes, ObjectAttributes, Pose, Scene, Spatial, Task, Verifier
@@ -20,6 +21,12 @@ RECEPTACLES = ("plate", "tray")
 OBJECTS = (*TARGETS, "lemon")
 """Assets of distractors; a lemon rolls to its own rest and rarely passes the gate."""
 CROWD: dict[Role, tuple[str, ...]] = dict.fromkeys(DISTRACTORS, OBJECTS)
+OPTIONAL: dict[Role, tuple[str, ...]] = {
+    "target": LIBERO_OBJECTS,
+    "receptacle": ("libero:plate",),
+    **dict.fromkeys(DISTRACTORS, LIBERO_OBJECTS),
+}
+"""Assets that may be asked for where the LIBERO-PRO package is installed."""
 TARGET_TO_GOAL_M = 0.16
 """Least distance of target and receptacle centres in generated scenes [m]."""
 SEED_YAW_SPREAD = 0.02
@@ -108,6 +115,7 @@ PICK_PLACE = Family(
                     "take the {target} and set it down on the {receptacle}",
                 ),
                 assets=MappingProxyType({"target": TARGETS, "receptacle": RECEPTACLES, **CROWD}),
+                optional=MappingProxyType(OPTIONAL),
             )
         }
     ),

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from coda.sim.assets import ASSETS
 from coda.sim.family import Family, Ranges, TaskSpec
+from coda.sim.libero_assets import LIBERO_OBJECTS
 from coda.sim.program import Choice, Fixed, MinSeparation, Mixture, RelativeToRole, Uniform
 from coda.sim.roles import DISTRACTORS, Role
 from coda.sim.scene import (
@@ -42,6 +43,13 @@ TARGETS = (
     "candle",
 )
 CROWD: dict[Role, tuple[str, ...]] = dict.fromkeys(DISTRACTORS, TARGETS)
+OPTIONAL: dict[Role, tuple[str, ...]] = {
+    "target": LIBERO_OBJECTS,
+    **dict.fromkeys(DISTRACTORS, LIBERO_OBJECTS),
+}
+"""Assets that may be asked for where the LIBERO-PRO package is installed."""
+OPTIONAL_CONTAINERS: dict[str, tuple[str, ...]] = {"basket": ("libero:basket",)}
+"""The same for the receptacle, by task."""
 BINS = ("bin", "deep-bin", "crate", "organizer")
 BASKETS = ("basket", "tub", "pot")
 DRAWERS = ("cabinet", "cabinet-wide")
@@ -114,6 +122,7 @@ def _task(
         seed=seed,
         wordings=wordings,
         assets=MappingProxyType({"target": TARGETS, "receptacle": containers, **CROWD}),
+        optional=MappingProxyType(OPTIONAL | {"receptacle": OPTIONAL_CONTAINERS.get(name, ())}),
         max_steps=max_steps,
         opening=opening,
     )

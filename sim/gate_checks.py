@@ -11,7 +11,7 @@ from coda.sim.agreement import agreement_issues
 from coda.sim.assets import ASSETS, half_size, scaled
 from coda.sim.assets_insertion import insertion_play
 from coda.sim.errors import UnknownName
-from coda.sim.factors import scene_factors, value_issue
+from coda.sim.factors import missing_package, scene_factors, value_issue
 from coda.sim.families import family, task_of
 from coda.sim.gate_findings import Finding, finding
 from coda.sim.gate_placement import MIN_GAP_M, check_placement, footprint_gap
@@ -86,7 +86,11 @@ def check_task(scene: Scene) -> Iterator[Finding]:
     for role in scene.roles:
         name, names = scene.alpha.objects[role].asset, task.assets.get(role, ())
         path = f"alpha.{role}.asset"
-        if name not in names and role not in have - own:
+        if name in task.optional.get(role, ()):
+            missing = missing_package(path, name)
+            if missing is not None:
+                yield Finding(issue=missing, paths=(path,))
+        elif name not in names and role not in have - own:
             code = "wrong-role-asset" if name in ASSETS else "unknown-asset"
             yield finding(
                 code, path, name, "one of " + ", ".join(names), f"choose an asset of the {role}"

@@ -28,6 +28,7 @@ GATE_CODES: Mapping[str, str] = MappingProxyType(
         "no-fit": "The subject does not fit into, onto or around what is to take it up.",
         "role-extra": "The scene has a role that its task does not have.",
         "unknown-asset": "The asset is not in the catalogue.",
+        "missing-package": "The asset is of an optional package that is not installed.",
         "wrong-role-asset": "The asset cannot play its role.",
         "off-workspace": "An object lies outside the reachable part of the table.",
         "off-table": "A footprint sticks out over the table's edge.",

@@ -137,7 +137,8 @@ def scene_xml(scene: Scene, *, visual: bool = False) -> str:
     if visual:
         _dress(root, world, table)
     for role in scene.roles:
-        add_object(root, role, scene.sigma.poses[role], scene.alpha.objects[role])
+        pose, record = scene.sigma.poses[role], scene.alpha.objects[role]
+        add_object(root, role, pose, record, visual=visual)
     add_touch_sensors(root, scene)
     return ET.tostring(root, encoding="unicode")
 

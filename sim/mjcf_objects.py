@@ -13,9 +13,11 @@ import numpy.typing as npt
 from coda.sim.asset import Asset, Joint, Part, Vec3
 from coda.sim.assets import ASSETS, half_size, scaled
 from coda.sim.errors import SimulationError
+from coda.sim.libero_files import asset_model
 from coda.sim.roles import Role
 from coda.sim.scene import ObjectAttributes, Pose
 from coda.sim.vendor import import_robosuite
+from coda.sim.wording import colour_name
 
 HULL_VERTICES = 40
 """Vertices kept of an object mesh's convex hull."""
@@ -66,8 +68,18 @@ def _volume(part: Part) -> float:
     return 2.0 * math.pi * x * x * z if part.shape == "cylinder" else 4.19 * x**3
 
 
-def add_object(root: ET.Element, role: Role, pose: Pose, attributes: ObjectAttributes) -> None:
-    """Add the body of one role to an MJCF tree, with its joint and meshes."""
+def add_object(
+    root: ET.Element,
+    role: Role,
+    pose: Pose,
+    attributes: ObjectAttributes,
+    *,
+    visual: bool = False,
+) -> None:
+    """Add the body of one role to an MJCF tree, with its joint and meshes.
+
+    With `visual`, the meshes and textures of assets that have them beside what collides.
+    """
     world, assets = root.find("worldbody"), root.find("asset")
     if world is None or assets is None:
         raise SimulationError("the robot model has no worldbody or asset section.")
@@ -85,6 +97,8 @@ def add_object(root: ET.Element, role: Role, pose: Pose, attributes: ObjectAttri
         ET.SubElement(body, "freejoint", name=f"{role}_joint")
     if asset.shape == "parts":
         _add_parts(body, asset.parts, attributes, attributes.mass_kg, (0.0, 0.0, 0.0), role)
+    elif asset.shape == "mjcf":
+        _add_file(body, assets, role, attributes, visual)
     else:
         _add_shape(body, assets, role, attributes, asset)
     if asset.joint is not None:
@@ -131,6 +145,38 @@ def _add_shape(
             _add_visual_disc(body, half, geom["rgba"])
             geom |= {"group": "3", "rgba": "0 0 0 0"}
         ET.SubElement(body, "geom", geom | {"type": "box", "size": fmt(half)})
+
+
+def _add_file(
+    body: ET.Element, assets: ET.Element, role: Role, attributes: ObjectAttributes, visual: bool
+) -> None:
+    """Add the boxes that collide, and what is drawn in their place."""
+    asset, scale = ASSETS[attributes.asset], attributes.scale
+    model = asset_model(asset)
+    total = sum(math.prod(box.half_m) for box in model.boxes)
+    colour = asset.own_rgba
+    own = colour is not None and colour_name(colour) == colour_name(attributes.rgba)
+    for k, box in enumerate(model.boxes):
+        share = attributes.mass_kg * math.prod(box.half_m) / total
+        geom = {"name": f"{role}_geom{k}", **_surface(attributes, share), "type": "box"}
+        geom |= {"size": fmt(np.multiply(box.half_m, scale)), "quat": fmt(box.quat)}
+        geom |= {"pos": fmt(np.subtract(box.pos_m, asset.center_m) * scale)}
+        if visual and model.meshes:
+            geom |= {"group": "3", "rgba": "0 0 0 0"}
+        ET.SubElement(body, "geom", geom)
+    for k, mesh in enumerate(model.meshes if visual else ()):
+        name = f"{role}_drawn{k}"
+        size = fmt(np.multiply(mesh.scale, scale))
+        ET.SubElement(assets, "mesh", name=name, file=mesh.file, scale=size, inertia="shell")
+        look = {"rgba": fmt(attributes.rgba)}
+        if own and mesh.texture is not None:
+            ET.SubElement(assets, "texture", name=name, type="2d", file=mesh.texture)
+            ET.SubElement(assets, "material", name=name, texture=name, specular="0.2")
+            look = {"material": name}
+        pos = fmt(np.subtract(mesh.pos_m, asset.center_m) * scale)
+        geom = {"type": "mesh", "mesh": name, "pos": pos, "quat": fmt(mesh.quat), "group": "2"}
+        geom |= {"contype": "0", "conaffinity": "0", "mass": "0"}
+        ET.SubElement(body, "geom", geom | look)
 
 
 def _add_visual_disc(body: ET.Element, half: Vec3, rgba: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from coda.sim.assets import ASSETS
 from coda.sim.draw import draw
 from coda.sim.errors import SceneError
 from coda.sim.factors import (
@@ -119,9 +120,17 @@ def put(scene: Scene, f: Factor, value: Any) -> Scene:
         pose = sigma.poses[f.role].model_copy(update={name: held})
         poses = sigma.model_copy(update={"poses": {**sigma.poses, f.role: pose}})
         return scene.model_copy(update={"sigma": poses})
-    record = alpha.objects[f.role].model_copy(update={name: held})
+    update = {name: held}
+    if name == "asset" and (own := _own_colour(held)) is not None:
+        update["rgba"] = own  # its own textures, until an edit colours it
+    record = alpha.objects[f.role].model_copy(update=update)
     objects = alpha.model_copy(update={"objects": {**alpha.objects, f.role: record}})
     return scene.model_copy(update={"alpha": objects})
+
+
+def _own_colour(asset: object) -> tuple[float, float, float, float] | None:
+    item = ASSETS.get(str(asset))
+    return None if item is None else item.own_rgba
 
 
 def _with_distractors(scene: Scene, count: int) -> Scene:

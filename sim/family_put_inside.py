@@ -48,7 +48,10 @@ OPTIONAL: dict[Role, tuple[str, ...]] = {
     **dict.fromkeys(DISTRACTORS, LIBERO_OBJECTS),
 }
 """Assets that may be asked for where the LIBERO-PRO package is installed."""
-OPTIONAL_CONTAINERS: dict[str, tuple[str, ...]] = {"basket": ("libero:basket",)}
+OPTIONAL_CONTAINERS: dict[str, tuple[str, ...]] = {
+    "bin": ("libero:wooden_tray",),
+    "basket": ("libero:basket", "libero:akita_black_bowl"),
+}
 """The same for the receptacle, by task."""
 BINS = ("bin", "deep-bin", "crate", "organizer")
 BASKETS = ("basket", "tub", "pot")

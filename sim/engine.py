@@ -272,16 +272,16 @@ class BatchSim:
             result[members] = holds(terms, frame[members])
         return result
 
-    def _verify(self, idx: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        if not idx.size:
-            return idx
-        frame = self.frame()
+    def _verify(self, idx: Index) -> Index:
+        """Those of scenes `idx` whose verifier has held for its settle time."""
+        mine = np.zeros(self.batch, dtype=np.bool_)
+        mine[idx] = True
         for terms, members in self._verifiers:
-            chosen = np.intersect1d(members, idx, assume_unique=True)
+            chosen = members[mine[members]]
             if chosen.size:
-                now = holds(terms, frame[chosen])
+                now = holds(terms, self._recorder.frame(chosen))
                 self._hold[chosen] = np.where(now, self._hold[chosen] + 1, 0)
-        return idx[self._hold[idx] >= self._hold_steps[idx]]
+        return np.asarray(idx[self._hold[idx] >= self._hold_steps[idx]])
 
     def snapshot(self) -> Snapshot:
         """Copy the full state of every scene."""

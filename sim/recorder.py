@@ -132,9 +132,11 @@ class Recorder:
         reach = np.abs(a["pos"][rows]).max(axis=(1, 2)) + np.abs(a["ee_pos"][rows]).max(axis=1)
         return np.asarray(np.isfinite(reach) & (reach < 10.0))
 
-    def frame(self) -> SimFrame:
-        """A copy of the present arrays."""
-        return SimFrame(**{f.name: self._arrays[f.name].copy() for f in fields(SimFrame)})
+    def frame(self, rows: Index | None = None) -> SimFrame:
+        """A copy of the present arrays, of scenes `rows` (n,) only where given."""
+        if rows is None:
+            return SimFrame(**{f.name: self._arrays[f.name].copy() for f in fields(SimFrame)})
+        return SimFrame(**{f.name: self._arrays[f.name][rows] for f in fields(SimFrame)})
 
     def load(self, frame: SimFrame) -> None:
         """Overwrite the arrays, after a restore."""

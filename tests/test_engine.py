@@ -42,6 +42,22 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
     assert trajectory(SCENES, 1) == trajectory(SCENES, 3)
 
 
+def test_kept_states_do_not_depend_on_the_number_of_threads() -> None:
+    """Also where scenes are not stepped at all."""
+    kept = []
+    for threads in (1, 3):
+        sim = BatchSim(SCENES, threads=threads)
+        frame = sim.reset()
+        active = np.array([True, True, False, True, True, True])
+        for _ in range(3):
+            result = sim.step_chunk(ScriptedPlanner()(frame, active), active, keep=True)
+            frame = result.frame
+            kept.append([f.pack().tobytes() for f in result.frames])
+            assert len(result.frames) == CHUNK
+            assert result.frames[-1].pack().tobytes() == frame.pack().tobytes()
+    assert kept[:3] == kept[3:]
+
+
 def test_results_do_not_depend_on_the_batch() -> None:
     together = trajectory(SCENES, 1)
     apart = [trajectory([scene], 1)[0] for scene in SCENES]

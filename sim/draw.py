@@ -49,13 +49,14 @@ def _around(
     angle: tuple[float, float],
     rng: np.random.Generator,
 ) -> tuple[float, float]:
-    r, a = rng.uniform(*radius), rng.uniform(*angle)
+    r, a = rng.uniform(*np.add(radius, 0.0)), rng.uniform(*np.add(angle, 0.0))
     return center[0] + r * math.cos(a), center[1] + r * math.sin(a)
 
 
 def _uniform(sampler: Uniform, f: Factor, rng: np.random.Generator) -> Any:
     if f.kind != "count":
-        return rng.uniform(sampler.low, sampler.high)
+        # adding zero makes -0.0 a plain zero: numpy refuses the range from 0.0 to -0.0
+        return rng.uniform(np.add(sampler.low, 0.0), np.add(sampler.high, 0.0))
     low, high = np.atleast_1d(sampler.low)[0], np.atleast_1d(sampler.high)[0]
     return int(rng.integers(math.ceil(low), math.floor(high) + 1))
 

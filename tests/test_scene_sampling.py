@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from coda.sim.families import FAMILIES, family
 from coda.sim.family import opening_range
 from coda.sim.gate_checks import GRASP_WIDTH_M, footprint_gap, separation, static_findings
 from coda.sim.gate_program import drawable_tasks, program_issues
-from coda.sim.paths import write_factor
+from coda.sim.paths import read_factor, write_factor
 from coda.sim.program import (
     Choice,
     Edit,
@@ -250,3 +251,15 @@ def test_footprints_measure_boxes_and_discs() -> None:
     assert footprint_gap(scene, "target", "distractor-2") == pytest.approx(turned)
     assert separation(scene, "target", "receptacle") == pytest.approx(0.12)
     assert GRASP_WIDTH_M < 0.08
+
+
+@pytest.mark.parametrize("bounds", [(0.0, -0.0), ((0.48, 0.0), (0.48, -0.0))])
+def test_a_negative_zero_is_a_zero(bounds: tuple[Any, Any]) -> None:
+    path = "sigma.target.xy" if isinstance(bounds[0], tuple) else "sigma.target.yaw"
+    program = GenerationProgram(
+        name="zero",
+        family="pick-place",
+        edits=(Edit(path=path, sampler=Uniform(low=bounds[0], high=bounds[1])),),
+    )
+    scene = sample_scene(program, np.random.default_rng(0))
+    assert np.abs(np.subtract(read_factor(scene, path), bounds[0])).max() == 0.0

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from hypothesis import settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch and onnxruntime are imported
 
@@ -30,6 +31,9 @@ from coda.memory.rundb import RunDb
 from coda.policy.potential_base import base_program
 from coda.sim.families import family
 from coda.sim.program import Edit, Fixed, GenerationProgram, Issue, Uniform
+
+settings.register_profile("fixed", derandomize=True)
+settings.load_profile("fixed")  # the same examples in every run
 
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "LANGSMITH_API_KEY", "LANGCHAIN_API_KEY")
 LOOPBACK = ("127.", "localhost", "::1")

@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from coda.sim.program import MinSeparation, Sampler
-from coda.sim.roles import Axis, Role
+from coda.sim.program import Choice, MinSeparation, Sampler
+from coda.sim.roles import DISTRACTORS, Axis, Role
 from coda.sim.scene import Scene
 
 Ranges = Mapping[Axis, Mapping[str, Sampler]]
 """Per axis: samplers by factor path."""
+
+
+def crowd(place: Sampler, turn: Sampler) -> dict[str, Sampler]:
+    """Up to three distractors, each at a `place` and a `turn` of its own draw."""
+    found: dict[str, Sampler] = {"tau.distractors": Choice(values=(0, 1, 2, 3))}
+    for role in DISTRACTORS:
+        found |= {f"sigma.{role}.xy": place, f"sigma.{role}.yaw": turn}
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from coda.sim.assets import ASSETS
-from coda.sim.family import Family, Ranges, TaskSpec
+from coda.sim.family import Family, Ranges, TaskSpec, crowd
 from coda.sim.program import Choice, Fixed, Mixture, RelativeToRole, Uniform
 from coda.sim.roles import DISTRACTORS, Role
 from coda.sim.scene import (
@@ -196,15 +196,7 @@ WIDE: Ranges = {
         "alpha.target.damping": Uniform(low=0.25, high=4.0),
         "alpha.target.friction": Uniform(low=0.4, high=1.5),
     },
-    "distractors": {
-        "tau.distractors": Choice(values=(0, 1, 2, 3)),
-        "sigma.distractor-1.xy": _BESIDE,
-        "sigma.distractor-1.yaw": _TURN,
-        "sigma.distractor-2.xy": _BESIDE,
-        "sigma.distractor-2.yaw": _TURN,
-        "sigma.distractor-3.xy": _BESIDE,
-        "sigma.distractor-3.yaw": _TURN,
-    },
+    "distractors": crowd(_BESIDE, _TURN),
     "goal": {"tau.opening": Uniform(low=0.0, high=1.0)},
     "asset": {"alpha.target.asset": Choice(values=(*DRAWERS, *DOORS, *LIDS, *KNOBS))},
 }

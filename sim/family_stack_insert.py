@@ -6,7 +6,7 @@ import math
 from types import MappingProxyType
 
 from coda.sim.assets import ASSETS
-from coda.sim.family import Family, Ranges, TaskSpec
+from coda.sim.family import Family, Ranges, TaskSpec, crowd
 from coda.sim.program import Choice, Fixed, MinSeparation, Mixture, RelativeToRole, Uniform
 from coda.sim.roles import DISTRACTORS, Role
 from coda.sim.scene import (
@@ -201,15 +201,7 @@ WIDE: Ranges = {
         "alpha.target.mass_kg": Uniform(low=0.03, high=0.70),
         "alpha.target.friction": Uniform(low=0.40, high=1.50),
     },
-    "distractors": {
-        "tau.distractors": Choice(values=(0, 1, 2, 3)),
-        "sigma.distractor-1.xy": _NEAR_TARGET,
-        "sigma.distractor-1.yaw": _TURN,
-        "sigma.distractor-2.xy": _NEAR_TARGET,
-        "sigma.distractor-2.yaw": _TURN,
-        "sigma.distractor-3.xy": _NEAR_TARGET,
-        "sigma.distractor-3.yaw": _TURN,
-    },
+    "distractors": crowd(_NEAR_TARGET, _TURN),
     "goal": {
         "sigma.receptacle.xy": _TABLE,
         "sigma.receptacle.yaw": _TURN,

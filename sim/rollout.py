@@ -15,9 +15,6 @@ from coda.sim.frame import Array, SimFrame
 from coda.sim.predicates import Bool
 from coda.sim.scene import Scene
 
-MAX_STEPS = 128
-"""Episode limit of a short task [control steps]; a task's own is `TaskSpec.max_steps`."""
-
 Actor = Callable[[SimFrame, Bool], Array]
 """Maps states and the mask of live scenes to chunks (B, H, 7)."""
 

@@ -13,7 +13,7 @@ from coda.agents.directives import Steering, apply_directives, check_action, par
 from coda.memory.rows import DirectiveRow
 from coda.memory.rundb import RunDb
 from coda.sim.roles import Axis
-from coda.tools.run_facts import latest_modes, run_facts
+from coda.tools.run_facts import latest_modes, run_family
 from coda.tools.toolbox import as_json, run_tools
 
 Kind = Literal[
@@ -91,7 +91,7 @@ def curriculum_tools(db: RunDb, run_dir: Path, chat_key: str) -> list[BaseTool]:
             {"kind": kind, **{key: value for key, value in given.items() if value is not None}}
         )
         known = [mode.mode_id for mode in latest_modes(db)]
-        about = str(run_facts(db, run_dir).get("family") or "pick-place")
+        about = run_family(run_dir)
         check_action(action, modes=known, steering=present_steering(db), family=about)
         row = db.direct(words, action.model_dump(mode="json"))
         means = describe(action)

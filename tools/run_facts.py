@@ -63,6 +63,11 @@ def run_facts(db: RunDb, run_dir: Path) -> dict[str, Any]:
     }
 
 
+def run_family(run_dir: Path) -> str:
+    """The task family of a run."""
+    return str(_config(run_dir).get("family") or "pick-place")
+
+
 def latest_modes(db: RunDb) -> list[Mode]:
     """The present version of every mode, by id."""
     found: dict[str, Mode] = {}

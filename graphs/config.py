@@ -103,10 +103,10 @@ class RunConfig(Section):
             "actor_updates" in self.learner.model_fields_set
         ):
             raise ValueError("set switches.signal and training.updates, not the learner's own")
-        if self.switches.signal == "sparse" and self.training.episodes:
+        if self.switches.signal == "frozen-actor" and self.training.episodes:
             raise ValueError(
-                "switches.signal = 'sparse' has no potential to guide a lookahead; set "
-                "training.episodes=0 and training.rollouts to a count"
+                "switches.signal = 'frozen-actor' trains no actor that a lookahead could teach; "
+                "set training.episodes=0 and training.rollouts to a count"
             )
         if self.max_steps % 8:
             raise ValueError(f"max_steps = {self.max_steps}: must be a multiple of the chunk, 8")

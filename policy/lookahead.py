@@ -1,9 +1,11 @@
-"""Lookahead: potential-guided search in the simulator, whose choices the policy is trained on.
+"""Lookahead: guided search in the simulator, whose choices the policy is trained on.
 
 At each chunk the state is branched, candidate chunks are simulated, and the one with the highest
-potential afterwards is the label of that state. What is *executed* is the label, or, with
-probability `policy_share`, the policy's own sample: labels then cover the states that the policy
-itself visits (Ross et al., 2011, DAgger).
+score afterwards is the label of that state: ``Phi(s') + V(s')``, of which either may be missing,
+and any success above all. What is *executed* is the label, or, with probability `policy_share`, the
+policy's own sample: labels then cover the states that the policy itself visits (Ross et al., 2011,
+DAgger). Without a potential nothing names motions: the candidates are then the policy's samples and
+random ones, and among equal scores chance decides.
 """
 
 from __future__ import annotations
@@ -18,11 +20,16 @@ import torch
 from coda.policy.base import ChunkPolicy
 from coda.policy.candidates import ServoCandidates
 from coda.policy.observation import observe
-from coda.policy.potential import Potential
+from coda.policy.potential import Potential, PotentialValue
+from coda.policy.random_candidates import CandidateSource, RandomCandidates
+from coda.policy.state_value import StateValue
 from coda.sim.engine import CHUNK, BatchSim, ChunkResult, Snapshot
 from coda.sim.families import step_limits
 from coda.sim.frame import Array, SimFrame
 from coda.sim.scene import Scene
+
+SUCCESS_RANK = 10.0
+"""Above every sum of a potential and a value."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +39,7 @@ class LookaheadConfig:
     policy_candidates: int = 2
     """Chunks of the policy among the candidates: its mode and samples; 0 without a policy."""
     servo_candidates: int = 8
-    """Chunks that servo towards the stage's target points."""
+    """Chunks that servo towards the stage's target points; random ones without a potential."""
     noisy_handicap: float = 0.03
     """Gain in potential that a noisy motion must show over a clean one: labels that are a clear
     function of the state distil, mixtures of near-equal choices do not."""
@@ -68,7 +75,9 @@ class Label:
     """Control steps executed."""
     success: bool
     gain: float
-    """Rise of the potential."""
+    """Rise of the potential and the value."""
+    executed: bool
+    """Whether the episode went on with this chunk."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,45 +97,54 @@ class SearchResult:
 
 def search(
     scenes: Sequence[Scene],
-    potential: Potential,
+    potential: Potential | None,
     policy: ChunkPolicy | None,
     text: npt.NDArray[np.float32],
     config: LookaheadConfig,
     *,
     rng: np.random.Generator,
+    value: StateValue | None = None,
     threads: int = 1,
 ) -> SearchResult:
     """Search every scene of a batch once.
 
     Args:
         scenes: B scenes.
-        potential: Ranks the candidates, and names their motions.
+        potential: Ranks the candidates, and names their motions. None leaves the ranking to
+            `value` and to success, and an episode is then not given up before its limit.
         policy: Proposes candidates and is followed for `policy_share` of the chunks.
         text: Embeddings of the instructions (B, E).
         config: Settings.
         rng: Source of all randomness.
+        value: Added to the potential of every state that a chunk leads to.
         threads: Physics threads.
     """
-    return _Search(scenes, potential, policy, text, config, rng, threads).run()
+    return _Search(scenes, potential, policy, text, config, rng, value, threads).run()
 
 
 class _Search:
     def __init__(
         self,
         scenes: Sequence[Scene],
-        potential: Potential,
+        potential: Potential | None,
         policy: ChunkPolicy | None,
         text: npt.NDArray[np.float32],
         config: LookaheadConfig,
         rng: np.random.Generator,
+        value: StateValue | None,
         threads: int,
     ) -> None:
         self._potential, self._policy, self._text = potential, policy, text
-        self._config, self._rng = config, rng
+        self._config, self._rng, self._value = config, rng, value
         self._generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
         self._own = config.policy_candidates if policy is not None else 0
-        self._servo = ServoCandidates(potential, config.servo_candidates, noise_m=config.noise_m)
-        self._count = self._own + config.servo_candidates
+        more = config.servo_candidates
+        self._source: CandidateSource = (
+            RandomCandidates(more)
+            if potential is None
+            else ServoCandidates(potential, more, noise_m=config.noise_m)
+        )
+        self._count = self._own + more
         self._sim = BatchSim(scenes, threads=threads)
         self._branches = self._sim.branch(self._count)
         self._rows = np.repeat(np.arange(len(scenes)), self._count)
@@ -134,10 +152,10 @@ class _Search:
     def run(self) -> SearchResult:
         config, sim = self._config, self._sim
         frame = sim.reset()
-        value = self._potential.evaluate(frame)
+        known, score = self._look(frame, np.arange(sim.batch))
         active = np.ones(sim.batch, dtype=np.bool_)
         success = np.zeros(sim.batch, dtype=np.bool_)
-        best_phi = value.phi.copy()
+        best_phi = known.phi.copy()
         since_best = np.zeros(sim.batch, dtype=np.int64)
         labels: list[Label] = []
         simulated = 0
@@ -146,22 +164,25 @@ class _Search:
         for step in range(int(limit.max())):
             active &= step < limit
             snapshot = sim.snapshot()
-            candidates = self._candidates(frame, value.stage)
-            outcome, score = self._simulate(snapshot, candidates, active)
+            candidates = self._candidates(frame, known.stage)
+            outcome, reached = self._simulate(snapshot, candidates, active)
             simulated += int(outcome.steps.sum())
-            chosen = self._choose(score, value.stage)
-            labels += self._labels(frame, value.phi, candidates, outcome, chosen, active)
-            executed = self._execute(candidates, chosen, step < prefix)
-            result = sim.step_chunk(executed, active)
+            chosen = self._choose(_rank(outcome, reached), known.stage)
+            taken = self._take(chosen, step < prefix)
+            labels += self._labels(frame, reached - score[:, None], candidates, outcome,
+                                   chosen, active, taken)  # fmt: skip
+            result = sim.step_chunk(candidates[np.arange(sim.batch), taken], active)
             simulated += int(result.steps.sum())
             success |= result.success
             frame = result.frame
-            value = self._potential.evaluate(frame)
-            risen = value.phi > best_phi + 0.005
+            known, score = self._look(frame, np.arange(sim.batch))
+            risen = known.phi > best_phi + 0.005
             since_best = np.where(risen, 0, since_best + 1)
-            best_phi = np.maximum(best_phi, value.phi)
+            best_phi = np.maximum(best_phi, known.phi)
             leading = since_best - np.minimum(prefix, step + 1) < config.stall_chunks
-            active &= ~(result.success | result.crashed) & leading
+            active &= ~(result.success | result.crashed)
+            if self._potential is not None:
+                active &= leading
             if not active.any():
                 break
         sim.close()
@@ -169,76 +190,86 @@ class _Search:
             labels=tuple(labels),
             success=success,
             phi_max=best_phi,
-            stall_stage=value.stage,
+            stall_stage=known.stage,
             simulated_steps=simulated,
         )
 
-    def _execute(
-        self,
-        candidates: Array,
-        chosen: npt.NDArray[np.int64],
-        following: npt.NDArray[np.bool_],
-    ) -> Array:
-        """Chunks to execute (B, H, 7): the labels, a random candidate, or the policy's sample."""
+    def _look(self, frame: SimFrame, scenes: npt.NDArray[np.int64]) -> tuple[PotentialValue, Array]:
+        """Potential and score (n,) of states of `scenes` (n,)."""
+        if self._potential is None:
+            none = np.zeros(frame.batch)
+            known = PotentialValue(none, none.astype(np.int64), none)
+        else:
+            known = self._potential.evaluate(frame)
+        if self._value is None:
+            return known, known.phi
+        return known, known.phi + self._value(frame, self._text[scenes])
+
+    def _take(
+        self, chosen: npt.NDArray[np.int64], following: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.int64]:
+        """Candidates to execute (B,): the labels, random ones, or the policy's sample."""
         config, batch = self._config, len(chosen)
         draw = self._rng.random(batch)
         anything = self._rng.integers(0, self._count, batch)
-        executed = candidates[
-            np.arange(batch), np.where(draw > 1.0 - config.explore_share, anything, chosen)
-        ]
+        taken = np.where(draw > 1.0 - config.explore_share, anything, chosen)
         if self._own:
-            follow = following | (draw < config.policy_share)
-            executed[follow] = candidates[follow, self._own - 1]
-        return np.asarray(executed)
+            taken = np.where(following | (draw < config.policy_share), self._own - 1, taken)
+        return taken
 
     def _candidates(self, frame: SimFrame, stage: npt.NDArray[np.int64]) -> Array:
-        servo = self._servo.propose(frame, np.asarray(stage, dtype=np.float64), self._rng)
+        more = self._source.propose(frame, np.asarray(stage, dtype=np.float64), self._rng)
         if self._policy is None or not self._own:
-            return servo
+            return more
         obs = observe(frame, self._text)
         parts = [self._policy.mode(obs)[:, None].numpy()]
         if self._own > 1:
             drawn = self._policy.sample(obs, self._own - 1, generator=self._generator)
             parts.append(drawn.numpy())
-        return np.concatenate([*parts, servo], axis=1).astype(np.float64)
+        return np.concatenate([*parts, more], axis=1).astype(np.float64)
 
     def _simulate(
         self, snapshot: Snapshot, candidates: Array, active: npt.NDArray[np.bool_]
     ) -> tuple[ChunkResult, Array]:
-        """Outcomes of all branches (B*N) and their scores (B, N)."""
+        """Outcomes of all branches (B*N), and the scores (B, N) of the states they led to."""
         self._branches.restore(snapshot, self._rows.tolist())
         flat = candidates.reshape(-1, *candidates.shape[2:])
         outcome = self._branches.step_chunk(flat, active[self._rows])
-        phi = self._potential.evaluate(outcome.frame).phi
-        # a success is worth more than any potential, and sooner is better
-        score = np.where(outcome.success, 2.0 - 0.01 * outcome.steps, phi)
-        score = np.where(outcome.crashed, -1.0, score)
-        return outcome, score.reshape(-1, self._count)
+        live = np.flatnonzero(active[self._rows])
+        reached = np.zeros(len(self._rows))
+        reached[live] = self._look(outcome.frame[live], self._rows[live])[1]
+        return outcome, reached.reshape(-1, self._count)
 
-    def _choose(self, score: Array, stage: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Best candidate of each state (B,), with preference for clean motions."""
+    def _choose(self, rank: Array, stage: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Best candidate of each state (B,), with preference for clean motions.
+
+        Where no potential tells clean from noisy, chance decides among equals.
+        """
         config = self._config
+        if self._potential is None:
+            best = rank >= rank.max(axis=1, keepdims=True)
+            return np.asarray(np.argmax(best * (1.0 + self._rng.random(rank.shape)), axis=1))
         place = np.arange(config.servo_candidates)[None, :]
-        noisy = place >= self._servo.clean[stage][:, None]
-        handicap = np.full_like(score, config.policy_handicap)
+        noisy = place >= self._source.clean[stage][:, None]
+        handicap = np.full_like(rank, config.policy_handicap)
         handicap[:, self._own :] = np.where(
             noisy, config.noisy_handicap, config.order_handicap * place
         )
-        return np.asarray(np.argmax(score - handicap, axis=1))
+        return np.asarray(np.argmax(rank - handicap, axis=1))
 
     def _labels(
         self,
         frame: SimFrame,
-        phi: Array,
+        gain: Array,
         candidates: Array,
         outcome: ChunkResult,
         chosen: npt.NDArray[np.int64],
         active: npt.NDArray[np.bool_],
+        taken: npt.NDArray[np.int64],
     ) -> list[Label]:
         before = frame.pack()
         rows = np.arange(len(chosen)) * self._count + chosen
-        after_frame = outcome.frame[rows]
-        after, after_phi = after_frame.pack(), self._potential.evaluate(after_frame).phi
+        after = outcome.frame[rows].pack()
         return [
             Label(
                 scene=b,
@@ -246,8 +277,16 @@ class _Search:
                 action=candidates[b, chosen[b]],
                 length=int(outcome.steps[rows[b]]),
                 success=bool(outcome.success[rows[b]]),
-                gain=float(after_phi[b] - phi[b]),
+                gain=float(gain[b, chosen[b]]),
+                executed=bool(taken[b] == chosen[b]),
             )
             for b in np.flatnonzero(active).tolist()
             if not outcome.crashed[rows[b]]
         ]
+
+
+def _rank(outcome: ChunkResult, reached: Array) -> Array:
+    """Scores (B, N) with any success above them, the sooner the better, and crashes below."""
+    won, steps = outcome.success.reshape(reached.shape), outcome.steps.reshape(reached.shape)
+    rank = np.where(won, SUCCESS_RANK - 0.01 * steps, reached)
+    return np.where(outcome.crashed.reshape(reached.shape), -SUCCESS_RANK, rank)

@@ -50,6 +50,7 @@ def test_overrides_win_over_the_file_and_the_file_over_the_preset(tmp_path: Path
         (["name=../elsewhere"], "letters, digits"),
         (["rounds={"], "not valid YAML"),
         (["learner.signal=sparse"], "set switches.signal"),
+        (["switches.signal=frozen-actor"], "trains no actor that a lookahead could teach"),
         (["policy.widht=3"], "Did you mean 'policy.width'?"),
         (["switches.memory=none"], "switches.memory = 'none' is not implemented"),
         (["switches.memory=nothing"], "'full'"),
@@ -60,6 +61,16 @@ def test_a_mistake_is_one_line_that_names_the_setting(overrides: list[str], word
         make_config("debug", overrides=overrides)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("signal", IMPLEMENTED["signal"])
+def test_every_signal_runs_without_lookahead_and_all_but_the_frozen_actors_with_it(
+    signal: str,
+) -> None:
+    chosen = f"switches.signal={signal}"
+    assert make_config("debug", overrides=[chosen, "training.episodes=0"]).training.episodes == 0
+    if signal != "frozen-actor":
+        assert make_config("debug", overrides=[chosen]).training.episodes > 0
 
 
 def test_an_unknown_preset_offers_the_nearest() -> None:

@@ -1,4 +1,4 @@
-"""Collect training data: scenes drawn from programs, searched under their potentials."""
+"""Collect training data: scenes drawn from programs, searched under the training signal."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from coda.policy.config import Signal
 from coda.policy.flow import FlowChunkPolicy
 from coda.policy.lookahead import LookaheadConfig, SearchResult, search
 from coda.policy.potential import Potential
 from coda.policy.program import LearningTools
 from coda.policy.replay import Replay
+from coda.policy.state_value import StateValue
 from coda.policy.text import TextEncoder
 from coda.sim.families import program_task
 from coda.sim.planner import ScriptedPlanner
@@ -136,10 +138,25 @@ def training_scenes(
 
 
 def _store(
-    result: SearchResult, rows: npt.NDArray[np.float32], replay: Replay, round_index: int
+    result: SearchResult,
+    rows: npt.NDArray[np.float32],
+    replay: Replay,
+    round_index: int,
+    *,
+    ranked: bool,
 ) -> int:
-    """Add the labels that gained potential, scene by scene; returns their number."""
-    kept = [label for label in result.labels if label.gain > 0.0 or label.success]
+    """Add what is worth imitating, scene by scene; returns the number of labels.
+
+    That is every label that gained score or succeeded; where nothing ranks the states, those that
+    were executed on the way to a success.
+    """
+    kept = [
+        label
+        for label in result.labels
+        if label.gain > 0.0
+        or label.success
+        or (not ranked and label.executed and result.success[label.scene])
+    ]
     for scene in sorted({label.scene for label in kept}):
         own = [label for label in kept if label.scene == scene]
         replay.add_transitions(
@@ -156,7 +173,19 @@ def _store(
 
 
 class Collector:
-    """Searches the scenes of a round and adds the labels to the replay."""
+    """Searches the scenes of a round and adds the labels to the replay.
+
+    Args:
+        policy: Rolls out, and proposes chunks to the search.
+        replay: Grows in place.
+        budget: Counts.
+        text: Sentence encoder.
+        round_index: Of the new rows.
+        rng: Of everything random here.
+        threads: Physics threads.
+        signal: Under `sparse` no potential guides the search.
+        value: Guides it beside the potential: of the critic of the round before.
+    """
 
     def __init__(
         self,
@@ -167,7 +196,11 @@ class Collector:
         round_index: int,
         rng: np.random.Generator,
         threads: int,
+        *,
+        signal: Signal = "text2potential",
+        value: StateValue | None = None,
     ) -> None:
+        self._signal, self._value = signal, value
         self._policy, self._replay, self._budget, self._text = policy, replay, budget, text
         self._round_index, self._rng, self._threads = round_index, rng, threads
         self.searches: list[Search] = []
@@ -229,7 +262,9 @@ class Collector:
             self._replay.add(episode, row, source="planner", round_index=self._round_index)
 
     def _search(self, target: Target, scenes: Sequence[Scene]) -> Search:
-        config = search_config(target.potential.program.tools, self._budget)
+        guided = self._signal != "sparse"
+        config = search_config(target.potential.program.tools, self._budget, guided=guided)
+        ranked = guided or self._value is not None
         solved = labels = 0
         stalled: dict[str, int] = {}
         for start in range(0, len(scenes), BATCH):
@@ -237,17 +272,18 @@ class Collector:
             rows = embed(self._text, part)
             result = search(
                 part,
-                target.potential,
+                target.potential if guided else None,
                 self._policy,
                 rows,
                 config,
                 rng=self._rng,
+                value=self._value,
                 threads=self._threads,
             )
-            labels += _store(result, rows, self._replay, self._round_index)
+            labels += _store(result, rows, self._replay, self._round_index, ranked=ranked)
             solved += int(result.success.sum())
             self.simulated_steps += result.simulated_steps
-            for stage in result.stall_stage[~result.success].tolist():
+            for stage in result.stall_stage[~result.success].tolist() if guided else ():
                 name = target.potential.stages[stage]
                 stalled[name] = stalled.get(name, 0) + 1
         return Search(
@@ -255,16 +291,19 @@ class Collector:
         )
 
 
-def search_config(tools: LearningTools, budget: RoundBudget) -> LookaheadConfig:
+def search_config(
+    tools: LearningTools, budget: RoundBudget, *, guided: bool = True
+) -> LookaheadConfig:
     """The search that a training program asks for, within a round's budget.
 
     `budget.candidates` stands for the default number of candidates; a program that asks for twice
     the default gets twice the budget's. `stage_resets` starts some searches where the policy has
-    led to; `exploration_noise` executes random candidates.
+    led to; `exploration_noise` executes random candidates. Without a potential to guide it, half
+    of the candidates are the policy's.
     """
     usual = LearningTools().lookahead_candidates
     count = max(2, round(budget.candidates * tools.lookahead_candidates / usual))
-    own = max(1, min(2, count // 4))
+    own = max(1, min(2, count // 4)) if guided else count // 2
     return LookaheadConfig(
         policy_candidates=own,
         servo_candidates=max(2, count - own),

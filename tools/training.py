@@ -18,6 +18,7 @@ from coda.policy.learner import RoundReport, SftReport, sft, update_round
 from coda.policy.observation import OBSERVATION_DIM, observe_vector
 from coda.policy.potential import Potential
 from coda.policy.replay import Replay
+from coda.policy.state_value import search_value
 from coda.policy.text import TextEncoder
 from coda.sim.errors import CodaError
 from coda.sim.planner import ScriptedPlanner
@@ -176,9 +177,19 @@ def train_round(
             weight=1.0 if imitate else 0.0,
             crashed=episode.outcome is Outcome.CRASHED,
         )
-    collector = Collector(policy, replay, budget, text, round_index, rng, threads)
-    collector.collect(targets, splits, on_progress)
     config = learner or LearnerConfig()
+    collector = Collector(
+        policy,
+        replay,
+        budget,
+        text,
+        round_index,
+        rng,
+        threads,
+        signal=config.signal,
+        value=search_value(policy, critic, base, config.signal),
+    )
+    collector.collect(targets, splits, on_progress)
     config = config.model_copy(update={"actor_updates": -(-budget.updates // config.cycles)})
     if critic is None:
         # the demonstrations' narrow statistics do not fit what the search found

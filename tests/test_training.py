@@ -15,17 +15,15 @@ from coda.policy.potential_base import base_program
 from coda.policy.program import LearningTools
 from coda.policy.replay import SOURCES, Replay
 from coda.policy.text import TextEncoder
+from coda.sim.families import family, program_task
+from coda.sim.gate_program import program_issues
+from coda.sim.program import GenerationProgram
 from coda.sim.roles import AXES
-from coda.sim.sampling import sample_scene
+from coda.sim.sampling import Rejected, sample_scene
+from coda.sim.scene import Scene
 from coda.sim.splits import Splits
-from coda.tools.collecting import (
-    Collector,
-    RoundBudget,
-    Target,
-    combine,
-    search_config,
-    training_scenes,
-)
+from coda.tools.collecting import Collector, RoundBudget, Target, search_config, training_scenes
+from coda.tools.combining import combine
 from coda.tools.training import seed_policy, train_round
 
 SPLITS = Splits()
@@ -99,9 +97,33 @@ def test_combined_programs_keep_every_path_once() -> None:
 
 def test_a_seed_range_that_a_program_spells_out_gives_way_to_another_programs_width() -> None:
     position, yaw = SPLITS.program(["position"]), SPLITS.program(["yaw"])
-    both = combine([position, yaw], SPLITS.seed_program())
+    both = combine([position, yaw], SPLITS)
     wide = {edit.path: edit.sampler for edit in SPLITS.program(["position", "yaw"]).edits}
     assert {edit.path: edit.sampler for edit in both.edits} == wide
+
+
+@pytest.mark.parametrize("name", ["pick-place", "articulated", "put-inside", "stack-insert"])
+def test_programs_of_different_tasks_and_axes_combine_to_one_that_can_be_drawn(name: str) -> None:
+    splits, rng = Splits(family=name), np.random.default_rng(0)
+    tasks = list(family(name).tasks)
+    programs = [splits.program((axis,), task=tasks[i % len(tasks)]) for i, axis in enumerate(AXES)]
+    programs.append(splits.program(("asset",)))  # of any task
+    for first in programs[:-1]:
+        others = [program for program in programs if program is not first]
+        both = combine([first, *others], splits)
+        assert not program_issues(both)
+        drawn = [draw(both, rng, splits) for _ in range(5)]
+        kept = [scene for scene in drawn if scene is not None]
+        assert kept
+        assert {scene.tau.task for scene in kept} == {program_task(first).name}
+
+
+def draw(program: GenerationProgram, rng: np.random.Generator, splits: Splits) -> Scene | None:
+    """A scene of a program under the guard; None where this draw is refused."""
+    try:
+        return sample_scene(program, rng, guard=splits)
+    except Rejected:
+        return None
 
 
 def run_once(threads: int) -> tuple[bytes, int]:

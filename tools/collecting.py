@@ -16,14 +16,14 @@ from coda.policy.program import LearningTools
 from coda.policy.replay import Replay
 from coda.policy.state_value import StateValue
 from coda.policy.text import TextEncoder
-from coda.sim.families import program_task
 from coda.sim.planner import ScriptedPlanner
-from coda.sim.program import Edit, GenerationProgram
+from coda.sim.program import GenerationProgram
 from coda.sim.rollout import Outcome, run_scenes
 from coda.sim.sampling import Rejected, sample_scene
 from coda.sim.scene import Scene
 from coda.sim.splits import Splits
 from coda.tools.acting import embed, policy_actor
+from coda.tools.combining import combine
 
 OnProgress = Callable[[int, int, str], None]
 """Called with (done, total, label)."""
@@ -75,30 +75,6 @@ class Search:
     """Stage names where searches that failed stood."""
 
 
-def combine(
-    programs: Sequence[GenerationProgram], seed: GenerationProgram | None = None
-) -> GenerationProgram:
-    """One program with the edits of all; of several edits of one path, the first one's stays.
-
-    Programs spell out the seed range of the axes that they leave alone. An edit that is the same
-    in `seed` therefore gives way to any other edit of its path.
-    """
-    narrow = {edit.path: edit.sampler for edit in seed.edits} if seed is not None else {}
-    edits: dict[str, Edit] = {}
-    for program in programs:
-        for edit in program.edits:
-            held = edits.get(edit.path)
-            if held is None or (held.sampler == narrow.get(edit.path) != edit.sampler):
-                edits.pop(edit.path, None)  # keeps the order of the program that it comes from
-                edits[edit.path] = edit
-    return GenerationProgram(
-        name="+".join(program.name for program in programs)[:80],
-        family=programs[0].family,
-        edits=tuple(edits.values())[:32],
-        constraints=tuple(c for program in programs for c in program.constraints)[:8],
-    )
-
-
 def training_scenes(
     targets: Sequence[Target],
     count: int,
@@ -126,8 +102,7 @@ def training_scenes(
         if len(targets) > 1 and rng.random() < compose:
             others = rng.permutation([i for i in range(len(targets)) if i != first])
             chosen += others[: int(rng.integers(1, len(others) + 1))].tolist()
-        narrow = splits.seed_program(program_task(targets[first].program).name)
-        program = combine([targets[i].program for i in chosen], narrow)
+        program = combine([targets[i].program for i in chosen], splits)
         try:
             scene = sample_scene(program, rng, guard=splits)
         except Rejected:

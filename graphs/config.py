@@ -21,6 +21,7 @@ from coda.graphs.settings import (
     Switches,
     Training,
 )
+from coda.policy.backbones import BACKBONES
 from coda.policy.config import CriticConfig, LearnerConfig, PolicyConfig
 from coda.sim.errors import CodaError, UnknownName
 from coda.sim.families import family
@@ -40,7 +41,7 @@ IMPLEMENTED: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "controls": ("on", "off"),
         "schedule": ("adaptive", "fixed"),
-        "backbone": ("flow",),
+        "backbone": tuple(BACKBONES),
     }
 )
 """Values of each switch that this version carries out; others are refused, never ignored."""

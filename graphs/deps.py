@@ -18,8 +18,8 @@ from coda.graphs.settings import Models
 from coda.memory.modes import ModeStore
 from coda.memory.rundb import RunDb
 from coda.memory.vectors import VectorStore
+from coda.policy.backbones import load_policy
 from coda.policy.critic import ChunkCritic
-from coda.policy.flow import FlowChunkPolicy
 from coda.policy.potential import Potential
 from coda.policy.potential_base import base_program
 from coda.policy.text import TextEncoder, shared_encoder
@@ -54,7 +54,7 @@ class Deps:
     def policy(self, name: str) -> Acting:
         """A policy of the run by its file name, as it acts under the run's training signal."""
         path = self.folder.policies / name
-        policy = FlowChunkPolicy.load(path)
+        policy = load_policy(path)
         critic = path.with_name(f"{name}-critic")
         known = critic.with_name(f"{critic.name}.safetensors").is_file()
         if self.config.switches.signal != "frozen-actor" or not known:

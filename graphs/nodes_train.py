@@ -13,8 +13,8 @@ from coda.graphs.state import RoundState, RoundUpdate
 from coda.graphs.work import Work
 from coda.memory.progress import Count
 from coda.memory.records import Mode
+from coda.policy.backbones import load_policy
 from coda.policy.critic import ChunkCritic
-from coda.policy.flow import FlowChunkPolicy
 from coda.policy.potential import Potential
 from coda.policy.replay import Replay
 from coda.sim.factors import axis_of
@@ -48,6 +48,7 @@ def seed(work: Work, state: RoundState) -> RoundUpdate:
         seed=work.seed("demonstrate"),
         threads=work.deps.config.threads,
         shape=work.deps.config.policy,
+        backbone=work.deps.config.switches.backbone,
     )
     name = policy_name(0)
     result.policy.save(work.deps.folder.policies / name)
@@ -72,7 +73,7 @@ def train(work: Work, state: RoundState) -> RoundUpdate:
     replay = Replay()
     for round_ in range(work.round):
         replay.load(work.deps.folder.replay / f"{policy_name(round_)}.npz")
-    policy = FlowChunkPolicy.load(work.deps.folder.policies / state["policy"])
+    policy = load_policy(work.deps.folder.policies / state["policy"])
     for mode in modes:
         if mode.status not in ("candidate", "training") and mode.pinned_by is None:
             work.deps.modes.set_status(

@@ -34,8 +34,10 @@ class Switches(Section):
     schedule: Literal["adaptive", "fixed"] = "adaptive"
     """Fixed: a new round every `training.updates`. Adaptive: sooner or later by recent learning
     progress, and the run ends when no mode and no axis is left to work on."""
-    backbone: Literal["flow", "act", "diffusion", "smolvla", "pi0", "pi05", "openvla-oft"] = "flow"
-    """Policy."""
+    backbone: Literal[
+        "flow", "image", "act", "diffusion", "smolvla", "pi0", "pi05", "openvla-oft"
+    ] = "flow"
+    """Policy: ``flow`` sees the privileged state, ``image`` two cameras and proprioception."""
 
     @field_validator("controls", mode="before")
     @classmethod

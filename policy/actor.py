@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor
 
+from coda.policy.base import ChunkPolicy
 from coda.policy.batches import RoundData
 from coda.policy.config import LearnerConfig, SftConfig
-from coda.policy.flow import FlowChunkPolicy
 from coda.sim.errors import CodaError
 
 
@@ -27,7 +27,7 @@ class ActorTrainer:
     """AdamW on the flow loss, with clipped gradients, a schedule and the weights' average."""
 
     def __init__(
-        self, policy: FlowChunkPolicy, config: SftConfig | LearnerConfig, total: int, warmup: int
+        self, policy: ChunkPolicy, config: SftConfig | LearnerConfig, total: int, warmup: int
     ) -> None:
         rate = config.learning_rate if isinstance(config, SftConfig) else config.actor_learning_rate
         self.policy, self.config, self.rate = policy, config, rate
@@ -41,10 +41,8 @@ class ActorTrainer:
         self, data: RoundData, rows: Tensor, weight: Tensor, generator: torch.Generator
     ) -> Tensor:
         """One update on transitions `rows` (B,) with weights (B,); returns the loss."""
-        state = data.state[rows]
-        loss = self.policy.flow_loss(
-            data.vector[state],
-            data.text[data.text_row[state]],
+        loss = self.policy.coefficient_loss(
+            data.observations(data.state[rows]),
             data.coefficients[rows],
             weight * data.counted[rows],
             generator=generator,

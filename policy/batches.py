@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from coda.policy.base import ChunkPolicy, PolicyError
 from coda.policy.config import LearnerConfig
-from coda.policy.flow import FlowChunkPolicy
-from coda.policy.observation import observe_vector
+from coda.policy.observation import Observation, observe_vector
 from coda.policy.potential import Potential
 from coda.policy.replay import SOURCES, Replay
+from coda.sim.frame import SimFrame
 
 PART = 4096
 """Rows evaluated at a time."""
@@ -23,7 +26,11 @@ class RoundData:
     """Replay under one potential: S states, M transitions, N candidate chunks a state."""
 
     vector: Tensor
-    """Normalised observations (S, D)."""
+    """What the policy sees of every state, not normalised, (S, V)."""
+    privileged: Tensor
+    """What the critics see, not normalised, (S, D)."""
+    pictures: Tensor | None
+    """(S, cameras, 3, h, w) where the policy sees pictures; the replay's own memory on the CPU."""
     text: Tensor
     """Embeddings (n, E), and for every state its row:"""
     text_row: Tensor
@@ -49,15 +56,37 @@ class RoundData:
         """Number of transitions M."""
         return int(self.state.shape[0])
 
+    def observations(self, states: Tensor | slice) -> Observation:
+        """What the policy sees of some states."""
+        pictures = None if self.pictures is None else self.pictures[states]
+        return Observation(self.vector[states], self.text[self.text_row[states]], pictures)
 
-def state_vectors(policy: FlowChunkPolicy, replay: Replay) -> Tensor:
-    """Normalised observation vectors of every stored state, (S, D)."""
+
+def _vectors(of: Callable[[SimFrame], npt.NDArray[np.float32]], replay: Replay) -> Tensor:
+    """Vectors of every stored state, (S, V), on the CPU."""
     parts = [
-        torch.from_numpy(observe_vector(replay.frames(start, start + PART)))
+        torch.from_numpy(of(replay.frames(start, start + PART)))
         for start in range(0, replay.states, PART)
     ]
-    out: Tensor = policy.obs_norm(torch.cat(parts).to(policy.device.torch))
-    return out
+    return torch.cat(parts)
+
+
+def policy_vectors(policy: ChunkPolicy, replay: Replay) -> Tensor:
+    """What a policy sees of every stored state beside pictures and text, (S, V), on the CPU."""
+    return _vectors(policy.vector, replay)
+
+
+def _pictures(policy: ChunkPolicy, replay: Replay) -> Tensor | None:
+    """The replay's pictures, not copied; None where the policy sees none."""
+    if policy.view is None:
+        return None
+    held = None if replay.pictures is None else replay.pictures.shape[1:]
+    if replay.pictures is None or held != policy.view.shape:
+        raise PolicyError(
+            f"the replay holds {'no pictures' if held is None else f'pictures {held}'}; the "
+            f"{policy.backbone} policy needs {policy.view.shape}. Collect the episodes with it."
+        )
+    return torch.from_numpy(replay.pictures).to(policy.device.torch)
 
 
 def potential_columns(potential: Potential | None, replay: Replay) -> tuple[Tensor, Tensor]:
@@ -73,7 +102,7 @@ def potential_columns(potential: Potential | None, replay: Replay) -> tuple[Tens
 
 
 def build(
-    policy: FlowChunkPolicy, replay: Replay, potential: Potential | None, config: LearnerConfig
+    policy: ChunkPolicy, replay: Replay, potential: Potential | None, config: LearnerConfig
 ) -> RoundData:
     """Put a replay's tensors on the policy's device; `candidates` are drawn by `refresh`."""
     device = policy.device.torch
@@ -83,9 +112,11 @@ def build(
     coefficients = policy.coefficients(
         torch.from_numpy(replay["actions"]).to(device), valid.to(device)
     )
-    size = (replay.states, config.candidates, policy.basis.size)
+    size = (replay.states, config.candidates, policy.chunk_dim)
     return RoundData(
-        vector=state_vectors(policy, replay),
+        vector=policy_vectors(policy, replay).to(device),
+        privileged=_vectors(observe_vector, replay).to(device),
+        pictures=_pictures(policy, replay),
         text=torch.from_numpy(replay.texts.copy()).to(device),
         text_row=torch.from_numpy(replay.state_text.copy()).to(device),
         phi=phi.to(device),
@@ -103,15 +134,14 @@ def build(
     )
 
 
-def refresh(data: RoundData, policy: FlowChunkPolicy, generator: torch.Generator) -> None:
+def refresh(data: RoundData, policy: ChunkPolicy, generator: torch.Generator) -> None:
     """Draw every state's N candidate chunks again from the averaged policy."""
-    states, n, size = data.candidates.shape
+    states, n, _ = data.candidates.shape
     part = max(1, PART // n)
     for start in range(0, states, part):
         rows = slice(start, min(start + part, states))
-        noise = torch.randn(rows.stop - start, n, size, generator=generator)
         data.candidates[rows] = policy.sample_coefficients(
-            data.vector[rows], data.text[data.text_row[rows]], noise.to(data.vector.device)
+            data.observations(rows), n, generator=generator
         )
 
 

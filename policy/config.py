@@ -25,8 +25,19 @@ class _Config(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class PictureConfig(_Config):
+    """Pictures and convolutions of the image policy; other backbones do not read it."""
+
+    size: Annotated[int, Field(ge=32, le=256, multiple_of=4)] = 64
+    """Height and width [pixels] of each camera's picture."""
+    channels: Annotated[int, Field(ge=4, le=512, multiple_of=2)] = 32
+    """Feature maps of each camera."""
+    draws: Positive = 8
+    """Draws of noise and time for each encoded picture in the loss."""
+
+
 class PolicyConfig(_Config):
-    """Shape of the flow chunk policy."""
+    """Shape of a policy: a flow over chunks, behind the encoder of its backbone."""
 
     width: Positive = 256
     """Hidden units."""
@@ -42,6 +53,7 @@ class PolicyConfig(_Config):
     """Units that the instruction's embedding is projected to."""
     flow_steps: Positive = 6
     """Euler steps of sampling."""
+    pictures: PictureConfig = PictureConfig()
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -1,6 +1,7 @@
 r"""Asymmetric twin critics of action chunks: Q'(s, a) under a potential.
 
-They see what the policy sees, and the stage index and Phi besides. The second pair, trained
+They see the privileged state, whatever the policy sees, and the stage index and Phi besides: they
+are used at training time, where the simulator knows it. The second pair, trained
 beside the first on the same batches without the potential, is the yardstick: shaping must not
 change which chunk is best.
 """
@@ -19,10 +20,12 @@ from torch.nn import functional
 from coda.policy.config import CriticConfig
 from coda.policy.device import resolve_device
 from coda.policy.network import TwinBlock, TwinLinear
+from coda.policy.normalise import Normaliser
+from coda.policy.observation import scale_floor
 from coda.policy.store import read_module, write_module
 
 FORMAT = "coda-chunk-critic"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 class _Twin(nn.Module):
@@ -46,8 +49,12 @@ class ChunkCritic(nn.Module):
     """Shaped and sparse twin critics, their targets, and the shift that relabelling asks for.
 
     Inputs are rows ``[observation (D), chunk coefficients (C), stage one-hot (K), Phi]``, made by
-    `inputs`; observation and coefficients normalised by the policy's normalisers.
+    `inputs`; observations (`coda.policy.observation.observe_vector`) normalised by `norm`,
+    coefficients by the policy's normaliser.
     """
+
+    fitted: Tensor
+    """Whether `norm` has statistics, ()."""
 
     def __init__(
         self,
@@ -69,7 +76,14 @@ class ChunkCritic(nn.Module):
             self.sparse = _Twin(size, config.width, config.blocks)
         self.shaped_target = copy.deepcopy(self.shaped).requires_grad_(requires_grad=False)
         self.sparse_target = copy.deepcopy(self.sparse).requires_grad_(requires_grad=False)
+        self.norm = Normaliser(obs_dim)
+        self.register_buffer("fitted", torch.zeros((), dtype=torch.bool))
         self.to(self.device.torch)
+
+    def fit_normaliser(self, vectors: Tensor) -> None:
+        """Take statistics of observations from data (n, D)."""
+        self.norm.fit(vectors, torch.from_numpy(scale_floor()).to(vectors.device))
+        self.fitted.fill_(value=True)
 
     def inputs(self, vector: Tensor, coefficients: Tensor, stage: Tensor, phi: Tensor) -> Tensor:
         """Join normalised vectors (B, D), coefficients (B, C), stages (B,) and Phi (B,)."""

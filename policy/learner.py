@@ -12,11 +12,17 @@ import torch
 from torch import Tensor
 
 from coda.policy.actor import ActorTrainer, LearningError
-from coda.policy.batches import Mixture, actor_groups, build, potential_columns, refresh
+from coda.policy.base import ChunkPolicy
+from coda.policy.batches import (
+    Mixture,
+    actor_groups,
+    build,
+    policy_vectors,
+    potential_columns,
+    refresh,
+)
 from coda.policy.config import LearnerConfig, SftConfig
 from coda.policy.critic import ChunkCritic
-from coda.policy.flow import FlowChunkPolicy
-from coda.policy.observation import observe_vector
 from coda.policy.potential import Potential
 from coda.policy.replay import SOURCES, Replay
 from coda.policy.values import CriticTrainer, adopt_potential
@@ -90,7 +96,7 @@ def _rate(updates: int, seconds: float) -> float:
 
 
 def sft(
-    policy: FlowChunkPolicy,
+    policy: ChunkPolicy,
     replay: Replay,
     config: SftConfig,
     *,
@@ -114,8 +120,7 @@ def sft(
     if not len(rows):
         raise LearningError("no chunks to imitate; add planner episodes to the replay first.")
     if fit_normalisers:
-        first = replay["state"][rows]
-        vectors = torch.from_numpy(observe_vector(replay.frames())[first])
+        vectors = policy_vectors(policy, replay)[torch.from_numpy(replay["state"][rows])]
         chosen = torch.from_numpy(replay["actions"][rows])
         policy.fit_normalisers(vectors, chosen, torch.from_numpy(replay.valid()[rows]))
     data = build(policy, replay, None, LearnerConfig(candidates=2))
@@ -152,7 +157,7 @@ def _row_weights(replay: Replay, config: LearnerConfig) -> Tensor:
 
 
 def update_round(
-    policy: FlowChunkPolicy,
+    policy: ChunkPolicy,
     critic: ChunkCritic,
     replay: Replay,
     potential: Potential | None,
@@ -190,7 +195,7 @@ class _Round:
 
     def __init__(
         self,
-        policy: FlowChunkPolicy,
+        policy: ChunkPolicy,
         critic: ChunkCritic,
         replay: Replay,
         potential: Potential | None,

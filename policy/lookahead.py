@@ -19,10 +19,10 @@ import torch
 
 from coda.policy.base import ChunkPolicy
 from coda.policy.candidates import ServoCandidates
-from coda.policy.observation import observe
 from coda.policy.potential import Potential, PotentialValue
 from coda.policy.random_candidates import CandidateSource, RandomCandidates
 from coda.policy.state_value import StateValue
+from coda.sim.cameras import Cameras, Pictures
 from coda.sim.engine import CHUNK, BatchSim, ChunkResult, Snapshot
 from coda.sim.families import step_limits
 from coda.sim.frame import Array, SimFrame
@@ -78,6 +78,8 @@ class Label:
     """Rise of the potential and the value."""
     executed: bool
     """Whether the episode went on with this chunk."""
+    pictures: Pictures | None = None
+    """Pictures of `frames`, (2, cameras, 3, h, w), where the policy sees pictures."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +150,9 @@ class _Search:
         self._sim = BatchSim(scenes, threads=threads)
         self._branches = self._sim.branch(self._count)
         self._rows = np.repeat(np.arange(len(scenes)), self._count)
+        view = None if policy is None else policy.view
+        self._cameras = None if view is None else Cameras(scenes, view)
+        self._pictures: Pictures | None = None
 
     def run(self) -> SearchResult:
         config, sim = self._config, self._sim
@@ -164,6 +169,8 @@ class _Search:
         for step in range(int(limit.max())):
             active &= step < limit
             snapshot = sim.snapshot()
+            if self._cameras is not None:
+                self._pictures = self._cameras.look(sim, active)
             candidates = self._candidates(frame, known.stage)
             outcome, reached = self._simulate(snapshot, candidates, active)
             simulated += int(outcome.steps.sum())
@@ -186,6 +193,8 @@ class _Search:
             if not active.any():
                 break
         sim.close()
+        if self._cameras is not None:
+            self._cameras.close()
         return SearchResult(
             labels=tuple(labels),
             success=success,
@@ -221,7 +230,7 @@ class _Search:
         more = self._source.propose(frame, np.asarray(stage, dtype=np.float64), self._rng)
         if self._policy is None or not self._own:
             return more
-        obs = observe(frame, self._text)
+        obs = self._policy.observe(frame, self._text, self._pictures)
         parts = [self._policy.mode(obs)[:, None].numpy()]
         if self._own > 1:
             drawn = self._policy.sample(obs, self._own - 1, generator=self._generator)
@@ -279,10 +288,19 @@ class _Search:
                 success=bool(outcome.success[rows[b]]),
                 gain=float(gain[b, chosen[b]]),
                 executed=bool(taken[b] == chosen[b]),
+                pictures=self._seen(b, int(rows[b])),
             )
             for b in np.flatnonzero(active).tolist()
             if not outcome.crashed[rows[b]]
         ]
+
+    def _seen(self, scene: int, branch: int) -> Pictures | None:
+        """What the policy sees of a scene now, and where one branch has led; nothing else of the
+        branches is drawn."""
+        if self._cameras is None or self._pictures is None:
+            return None
+        after = self._cameras.draw(scene, self._branches.qpos(branch))
+        return np.stack((self._pictures[scene], after))
 
 
 def _rank(outcome: ChunkResult, reached: Array) -> Array:

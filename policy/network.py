@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from coda.policy.observation import Observation
+
 
 class Block(nn.Module):
     """h + W silu(norm(h)): one matrix product per block."""
@@ -54,24 +56,36 @@ TIME_FEATURES = 12
 """Length of the flow time's embedding."""
 
 
-class FlowNet(nn.Module):
-    """Velocity field of the flow: an encoder of the state, run once, and a trunk per step."""
+class StateEncoder(nn.Module):
+    """Vectors and embeddings of normalised observations to states (B, W)."""
 
     def __init__(
-        self,
-        *,
-        obs_dim: int,
-        text_dim: int,
-        chunk_dim: int,
-        text_width: int,
-        width: int,
-        encoder_blocks: int,
-        blocks: int,
+        self, *, obs_dim: int, text_dim: int, text_width: int, width: int, blocks: int
     ) -> None:
         super().__init__()
         self.text = TextProjection(text_dim, text_width)
         self.state = nn.Linear(obs_dim + text_width, width)
-        self.encoder = nn.Sequential(*(Block(width) for _ in range(encoder_blocks)))
+        self.blocks = nn.Sequential(*(Block(width) for _ in range(blocks)))
+
+    def forward(self, obs: Observation) -> Tensor:
+        """States (B, W)."""
+        h: Tensor = self.blocks(self.state(torch.cat((obs.vector, self.text(obs.text)), dim=-1)))
+        return h
+
+
+class FlowNet(nn.Module):
+    """Velocity field of the flow: an encoder of the observation, run once, and a trunk per step.
+
+    Args:
+        encoder: Maps normalised observations to states (B, W).
+        chunk_dim: Coefficients C of a chunk.
+        width: W.
+        blocks: Residual blocks of the trunk.
+    """
+
+    def __init__(self, encoder: nn.Module, *, chunk_dim: int, width: int, blocks: int) -> None:
+        super().__init__()
+        self.encoder = encoder
         self.chunk = nn.Linear(chunk_dim + TIME_FEATURES, width, bias=False)
         self.trunk = nn.Sequential(*(Block(width) for _ in range(blocks)))
         self.norm = nn.LayerNorm(width)
@@ -79,9 +93,9 @@ class FlowNet(nn.Module):
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
-    def encode(self, vector: Tensor, text: Tensor) -> Tensor:
-        """Normalised observations (B, D) and embeddings (B, E) to states (B, W)."""
-        h: Tensor = self.encoder(self.state(torch.cat((vector, self.text(text)), dim=-1)))
+    def encode(self, obs: Observation) -> Tensor:
+        """Normalised observations to states (B, W)."""
+        h: Tensor = self.encoder(obs)
         return h
 
     def velocity(self, state: Tensor, x: Tensor, t: Tensor) -> Tensor:

@@ -1,9 +1,10 @@
-"""What the state policies see: gripper, then one token per role, flattened in a fixed order.
+"""What policies see: gripper, then, for state policies, one token per role, in a fixed order.
 
 Everything horizontal is relative to the gripper or to the controller's commanded pose, so that a
 motion learned at one place means the same at another; the absolute position enters once, as the
 gripper's. Distractors are sorted by their distance to the target: their order in the scene means
-nothing.
+nothing. The gripper's own numbers (`proprioception`) are all that a real robot knows without its
+cameras; everything after them is privileged.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def _named(
     return tuple((f"{prefix} {name}", size, floor) for name, size, floor in features)
 
 
-FEATURES: tuple[tuple[str, int, float], ...] = (
+PROPRIOCEPTION: tuple[tuple[str, int, float], ...] = (
     ("gripper xy", 2, 0.2),
     ("gripper z", 1, 0.05),
     ("gripper lag", 3, 0.01),
@@ -91,6 +92,13 @@ FEATURES: tuple[tuple[str, int, float], ...] = (
     ("gripper velocity", 3, 0.1),
     ("gripper width", 1, 0.01),
     ("gripper command", 1, 0.5),
+)
+"""Features of the gripper's own pose, speed and width, and of the commanded pose; as `FEATURES`."""
+PROPRIOCEPTION_DIM = sum(size for _, size, _ in PROPRIOCEPTION)
+"""Length P of a proprioceptive vector."""
+
+FEATURES: tuple[tuple[str, int, float], ...] = (
+    *PROPRIOCEPTION,
     *_named("target", _GRASPABLE),
     *_named("receptacle", _GRASPABLE),
     *_named("handle", _GRASPABLE),
@@ -110,9 +118,11 @@ OBSERVATION_DIM = sum(size for _, size, _ in FEATURES)
 """Length D of an observation vector."""
 
 
-def scale_floor() -> npt.NDArray[np.float32]:
+def scale_floor(
+    features: tuple[tuple[str, int, float], ...] = FEATURES,
+) -> npt.NDArray[np.float32]:
     """Floors of the features' scales, (D,)."""
-    return np.concatenate([np.full(size, floor, np.float32) for _, size, floor in FEATURES])
+    return np.concatenate([np.full(size, floor, np.float32) for _, size, floor in features])
 
 
 @dataclass(frozen=True)
@@ -120,9 +130,12 @@ class Observation:
     """A batch of observations."""
 
     vector: Tensor
-    """(B, D) float32, not normalised: metres, radians, metres per second."""
+    """(B, V) float32, not normalised: metres, radians, metres per second. For a state policy the
+    privileged vector (V = D), for one that sees pictures proprioception only (V = P)."""
     text: Tensor
     """(B, E) float32 sentence embedding of the instruction."""
+    pictures: Tensor | None = None
+    """(B, cameras, 3, h, w) uint8, where the policy sees pictures."""
 
     @property
     def batch(self) -> int:
@@ -131,11 +144,13 @@ class Observation:
 
     def __getitem__(self, index: Any) -> Observation:
         """Select rows by an index tensor, a mask or a slice (the batch axis stays)."""
-        return Observation(self.vector[index], self.text[index])
+        pictures = None if self.pictures is None else self.pictures[index]
+        return Observation(self.vector[index], self.text[index], pictures)
 
     def to(self, device: torch.device) -> Observation:
         """The same observations on another device."""
-        return Observation(self.vector.to(device), self.text.to(device))
+        pictures = None if self.pictures is None else self.pictures.to(device)
+        return Observation(self.vector.to(device), self.text.to(device), pictures)
 
 
 def yaw_of(rot: Array) -> Array:
@@ -236,10 +251,10 @@ def _joint(frame: SimFrame) -> list[Array]:
     return [here * part for part in parts]
 
 
-def observe_vector(frame: SimFrame) -> npt.NDArray[np.float32]:
-    """Observation vectors (B, D) of a batch of states, not normalised."""
+def _gripper(frame: SimFrame) -> list[Array]:
+    """Features of the gripper and of its command; they read nothing else of the state."""
     yaw, command_yaw = yaw_of(frame.ee_rot), yaw_of(frame.command_rot)
-    parts = [
+    return [
         frame.ee_pos,
         frame.command_pos - frame.ee_pos,
         np.stack([np.sin(yaw), np.cos(yaw)], 1),
@@ -247,6 +262,18 @@ def observe_vector(frame: SimFrame) -> npt.NDArray[np.float32]:
         frame.ee_linvel,
         _column(frame.gripper_width_m),
         _column(frame.gripper_command),
+    ]
+
+
+def proprioception(frame: SimFrame) -> npt.NDArray[np.float32]:
+    """What the robot knows of itself, (B, P), not normalised."""
+    return np.concatenate(_gripper(frame), axis=1).astype(np.float32)
+
+
+def observe_vector(frame: SimFrame) -> npt.NDArray[np.float32]:
+    """Privileged observation vectors (B, D) of a batch of states, not normalised."""
+    parts = [
+        *_gripper(frame),
         *_graspable(frame, "target"),
         *_graspable(frame, "receptacle"),
         *_graspable(frame, "handle"),
@@ -259,10 +286,12 @@ def observe_vector(frame: SimFrame) -> npt.NDArray[np.float32]:
 
 
 def observe(frame: SimFrame, text: npt.NDArray[np.float32]) -> Observation:
-    """Observations of a batch of states; `text` holds their instructions' embeddings (B, E)."""
-    if text.shape != (frame.batch, TEXT_DIM):
-        raise ValueError(f"text: expected shape {(frame.batch, TEXT_DIM)} but got {text.shape}")
-    return Observation(
-        torch.from_numpy(observe_vector(frame)),
-        torch.from_numpy(np.ascontiguousarray(text, dtype=np.float32)),
-    )
+    """Privileged observations of states; `text` holds their instructions' embeddings (B, E)."""
+    return Observation(torch.from_numpy(observe_vector(frame)), text_rows(text, frame.batch))
+
+
+def text_rows(text: npt.NDArray[np.float32], batch: int) -> Tensor:
+    """Embeddings of `batch` instructions as a tensor (B, E)."""
+    if text.shape != (batch, TEXT_DIM):
+        raise ValueError(f"text: expected shape {(batch, TEXT_DIM)} but got {text.shape}")
+    return torch.from_numpy(np.ascontiguousarray(text, dtype=np.float32))

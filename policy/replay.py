@@ -1,8 +1,9 @@
 """Replay: states of episodes at chunk starts, chunks between them, nothing shaped.
 
 States are stored once, as packed frames; a transition points at its first and its next state, so
-that a new potential relabels by evaluating states again. Arrays grow by doubling and hand out
-views: sampling is index arithmetic, and nothing in the training loop copies the buffer.
+that a new potential relabels by evaluating states again. Where the policy sees pictures, every
+state has its row of them too; otherwise there are none. Arrays grow by doubling and hand out views:
+sampling is index arithmetic, and nothing in the training loop copies the buffer.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from coda.policy.base import PolicyError
 from coda.policy.chunks import ACTION_DIM, HORIZON
 from coda.policy.growing import Growing
 from coda.policy.observation import TEXT_DIM
+from coda.sim.cameras import Pictures
 from coda.sim.errors import UnknownName
 from coda.sim.frame import FRAME_SIZE, SimFrame
 
@@ -57,6 +59,8 @@ class EpisodeLike(Protocol):
     def actions(self) -> Floats: ...
     @property
     def lengths(self) -> Ints: ...
+    @property
+    def pictures(self) -> Pictures | None: ...
 
 
 class Replay:
@@ -64,6 +68,7 @@ class Replay:
 
     def __init__(self) -> None:
         self._frames = Growing((FRAME_SIZE,), np.float32)
+        self._pictures: Growing | None = None
         self._state_text = Growing((), np.int64)
         self._columns = {name: Growing(*spec) for name, spec in _COLUMNS.items()}
         self._texts = Growing((TEXT_DIM,), np.float32)
@@ -102,6 +107,11 @@ class Replay:
         """Packed states (S, F); a view."""
         return self._frames.view
 
+    @property
+    def pictures(self) -> Pictures | None:
+        """Pictures of every state, (S, cameras, 3, h, w); a view. None where there are none."""
+        return None if self._pictures is None else self._pictures.view
+
     def valid(self) -> npt.NDArray[np.bool_]:
         """Executed steps of every transition, (M, H)."""
         return np.arange(HORIZON) < self["steps"][:, None]
@@ -120,7 +130,8 @@ class Replay:
 
         Args:
             episode: T chunks; a success is terminal and pays 1 at its last step. An episode
-                that ran into the step limit is truncated, not terminated.
+                that ran into the step limit is truncated, not terminated. Its pictures, if it
+                has any, are kept.
             text: Embedding of its instruction, (E,).
             source: Who chose the chunks, one of `SOURCES`.
             round_index: Round it was collected in.
@@ -133,7 +144,8 @@ class Replay:
         if count <= 0:
             return 0
         last = np.arange(count) == count - 1
-        first = self._add_states(episode.frames[: count + 1], text)
+        shown = None if episode.pictures is None else episode.pictures[: count + 1]
+        first = self._add_states(episode.frames[: count + 1], text, shown)
         return self._append(
             {
                 "state": first + np.arange(count),
@@ -158,6 +170,7 @@ class Replay:
         success: npt.NDArray[np.bool_],
         text: npt.NDArray[np.float32],
         *,
+        pictures: Pictures | None = None,
         source: str = "lookahead",
         round_index: int = 0,
         weight: float = 1.0,
@@ -171,6 +184,7 @@ class Replay:
             lengths: Executed control steps, (M,).
             success: Whether the chunk met the verifier: terminal, pays 1; (M,).
             text: Embedding of the instruction, (E,).
+            pictures: Of the same states, (M, 2, cameras, 3, h, w).
             source: Who chose the chunks.
             round_index: Round it was collected in.
             weight: Weight of its chunks in the actor's loss.
@@ -180,7 +194,8 @@ class Replay:
         count = len(lengths)
         if not count:
             return 0
-        first = self._add_states(frames.reshape(2 * count, FRAME_SIZE), text)
+        shown = None if pictures is None else pictures.reshape(2 * count, *pictures.shape[2:])
+        first = self._add_states(frames.reshape(2 * count, FRAME_SIZE), text, shown)
         return self._append(
             {
                 "state": first + 2 * np.arange(count),
@@ -197,13 +212,30 @@ class Replay:
             weight=weight,
         )
 
-    def _add_states(self, frames: Floats, text: npt.NDArray[np.float32]) -> int:
+    def _add_states(
+        self, frames: Floats, text: npt.NDArray[np.float32], pictures: Pictures | None
+    ) -> int:
         """Append packed states; returns the first one's row."""
         first = self.states
         row = self._text_row(text)
+        self._add_pictures(pictures, len(frames))
         self._frames.append(frames.astype(np.float32))
         self._state_text.append(np.full(len(frames), row))
         return first
+
+    def _add_pictures(self, pictures: Pictures | None, count: int) -> None:
+        """Append pictures of `count` states that follow. Raises `PolicyError`: all or none."""
+        if self._pictures is None and pictures is not None and not self.states:
+            self._pictures = Growing(pictures.shape[1:], np.uint8)
+        held = None if self._pictures is None else self._pictures.view.shape[1:]
+        given = None if pictures is None else pictures.shape[1:]
+        if held != given or (pictures is not None and len(pictures) != count):
+            raise PolicyError(
+                f"a replay whose {self.states} states have pictures {held} was given {count} "
+                f"states with pictures {given}; every state has them, of one shape, or none has."
+            )
+        if self._pictures is not None and pictures is not None:
+            self._pictures.append(pictures)
 
     def _append(
         self,
@@ -248,15 +280,18 @@ class Replay:
         columns["state"], columns["next_state"] = np.split(back.reshape(-1), 2)
         _, columns["episode"] = np.unique(columns["episode"], return_inverse=True)
         texts, text_back = np.unique(self.state_text[states], return_inverse=True)
+        shown = {} if self.pictures is None else {"pictures": self.pictures[states]}
+        write = np.savez_compressed if shown else np.savez  # pictures: a tenth of their size
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(path.name + ".part")
         with part.open("wb") as file:
-            np.savez(
+            write(
                 file,
                 version=np.array([REPLAY_VERSION, FRAME_SIZE]),
                 frames=self.packed[states],
                 state_text=text_back.reshape(-1),
                 texts=self.texts[texts],
+                **shown,
                 **columns,  # type: ignore[arg-type]
             )
         part.replace(path)
@@ -280,6 +315,7 @@ class Replay:
             )
         text_rows = np.array([self._text_row(text) for text in data["texts"]], dtype=np.int64)
         base = self.states
+        self._add_pictures(data.get("pictures"), len(data["frames"]))
         self._frames.append(data["frames"])
         self._state_text.append(text_rows[data["state_text"]])
         data["state"], data["next_state"] = data["state"] + base, data["next_state"] + base

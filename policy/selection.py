@@ -6,17 +6,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from coda.policy.base import ChunkPolicy
 from coda.policy.critic import ChunkCritic
-from coda.policy.flow import FlowChunkPolicy
 from coda.policy.observation import Observation
 from coda.policy.potential import PotentialValue
 
 
 @torch.no_grad()
 def chunk_values(
-    policy: FlowChunkPolicy,
+    policy: ChunkPolicy,
     critic: ChunkCritic,
-    obs: Observation,
+    vectors: Tensor,
     potential: PotentialValue | None,
     chunks: Tensor,
     *,
@@ -25,9 +25,9 @@ def chunk_values(
     """Q(s, a) = Phi(s) + Q'(s, a) of chunks (B, N, H, 7): (B, N), mean of the twins.
 
     Args:
-        policy: Supplies the normalisers that the critic was trained with.
+        policy: Supplies the normaliser of chunks that the critic was trained with.
         critic: Trained by `coda.policy.learner.update_round`.
-        obs: B states.
+        vectors: Privileged vectors of B states, (B, D); see `observe_vector`.
         potential: Their Phi and stage under the potential of training; None where it was
             trained without one (signal `sparse`).
         chunks: Candidates.
@@ -35,7 +35,6 @@ def chunk_values(
     """
     device = policy.device.torch
     batch, n = chunks.shape[:2]
-    obs = obs.to(device)
     phi = torch.zeros(batch, device=device)
     stage = torch.zeros(batch, dtype=torch.int64, device=device)
     if potential is not None and not sparse:
@@ -45,31 +44,39 @@ def chunk_values(
     valid = torch.ones(flat.shape[:2], dtype=torch.bool, device=device)
     rows = torch.arange(batch, device=device).repeat_interleave(n)
     inputs = critic.inputs(
-        policy.obs_norm(obs.vector)[rows], policy.coefficients(flat, valid), stage[rows], phi[rows]
+        critic.norm(vectors.to(device))[rows],
+        policy.coefficients(flat, valid),
+        stage[rows],
+        phi[rows],
     )
     values: Tensor = (critic.sparse if sparse else critic.shaped)(inputs).mean(0)
     return phi.unsqueeze(1) + values.reshape(batch, n)
 
 
 def best_of_n(
-    policy: FlowChunkPolicy,
+    policy: ChunkPolicy,
     critic: ChunkCritic,
     obs: Observation,
+    vectors: Tensor,
     potential: PotentialValue | None,
     n: int,
     *,
     generator: torch.Generator,
 ) -> Tensor:
-    """The chunk (B, H, 7) of highest value among n draws of the policy."""
+    """The chunk (B, H, 7) of highest value among n draws of the policy.
+
+    `obs` is what the policy sees, `vectors` (B, D) what the critic sees.
+    """
     chunks = policy.sample(obs, n, generator=generator)
-    best = chunk_values(policy, critic, obs, potential, chunks).argmax(1)
+    best = chunk_values(policy, critic, vectors, potential, chunks).argmax(1)
     return chunks[torch.arange(obs.batch, device=chunks.device), best]
 
 
 def state_values(
-    policy: FlowChunkPolicy,
+    policy: ChunkPolicy,
     critic: ChunkCritic,
     obs: Observation,
+    vectors: Tensor,
     potential: PotentialValue | None,
     n: int,
     *,
@@ -77,4 +84,4 @@ def state_values(
 ) -> Tensor:
     """V(s) = Phi(s) + mean_N Q'(s, .) of the policy, (B,)."""
     chunks = policy.sample(obs, n, generator=generator)
-    return chunk_values(policy, critic, obs, potential, chunks).mean(1)
+    return chunk_values(policy, critic, vectors, potential, chunks).mean(1)

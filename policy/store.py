@@ -31,6 +31,24 @@ def write_module(path: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, A
     part.replace(sidecar)
 
 
+def _meta(path: Path) -> tuple[Path, Path, dict[str, Any]]:
+    """Both files and the sidecar's content. Raises `PolicyError` for what is not there."""
+    weights, sidecar = _files(path)
+    for file in (weights, sidecar):
+        if not file.is_file():
+            raise PolicyError(f"{file} does not exist; give the path that was passed to save.")
+    try:
+        meta = json.loads(sidecar.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise PolicyError(f"{sidecar} is not JSON ({error}); save the policy again.") from None
+    return weights, sidecar, meta if isinstance(meta, dict) else {}
+
+
+def read_format(path: Path) -> str:
+    """What kind of network the files hold. Raises `PolicyError`."""
+    return str(_meta(path)[2].get("format"))
+
+
 def read_module(
     path: Path, kind: str, version: int, expected: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -40,15 +58,8 @@ def read_module(
         PolicyError: a file is missing or broken, of another kind or version, or an `expected`
             entry of the sidecar differs.
     """
-    weights, sidecar = _files(path)
-    for file in (weights, sidecar):
-        if not file.is_file():
-            raise PolicyError(f"{file} does not exist; give the path that was passed to save.")
-    try:
-        meta = json.loads(sidecar.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise PolicyError(f"{sidecar} is not JSON ({error}); save the policy again.") from None
-    found = (meta.get("format"), meta.get("version")) if isinstance(meta, dict) else (None, None)
+    weights, sidecar, meta = _meta(path)
+    found = meta.get("format"), meta.get("version")
     if found != (kind, version):
         raise PolicyError(
             f"{sidecar}: format {found[0]!r} version {found[1]!r}; this version reads {kind!r} "

@@ -47,6 +47,10 @@ class CriticTrainer:
 
     def __init__(self, critic: ChunkCritic, data: RoundData, config: LearnerConfig) -> None:
         self.critic, self.data, self.config = critic, data, config
+        if not critic.fitted:
+            critic.fit_normaliser(data.privileged[data.state])
+        self.vector: Tensor = critic.norm(data.privileged)
+        """Normalised privileged observations (S, D)."""
         self.shaping = shaping(data, config)
         self.parameters = list(critic.trained())
         self.optimiser = torch.optim.AdamW(
@@ -58,7 +62,7 @@ class CriticTrainer:
         """Critic inputs in states `rows` (B,); the sparse pair sees neither stage nor Phi."""
         data = self.data
         phi, stage = self.nothing if sparse else (data.phi, data.stage)
-        return self.critic.inputs(data.vector[rows], chunk, stage[rows], phi[rows])
+        return self.critic.inputs(self.vector[rows], chunk, stage[rows], phi[rows])
 
     @torch.no_grad()
     def _next_values(self, rows: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -113,7 +117,7 @@ class CriticTrainer:
     def advantages(self) -> Tensor:
         """A = Q(s, a) - mean_N Q(s, .) of every transition, (M,); Phi cancels."""
         data = self.data
-        baseline = torch.cat([self.candidate_values(r).mean(1) for r in _parts(data.vector)])
+        baseline = torch.cat([self.candidate_values(r).mean(1) for r in _parts(self.vector)])
         own = torch.cat(
             [
                 self.critic.shaped(self._inputs(data.state[r], data.coefficients[r])).mean(0)
@@ -168,7 +172,7 @@ def adopt_potential(
         here = data.state[rows]
         chunk = data.coefficients[rows] if step % 2 else data.candidates[here, 0]
         with torch.no_grad():
-            inputs = critic.inputs(data.vector[here], chunk, old_stage[here], old_phi[here])
+            inputs = critic.inputs(trainer.vector[here], chunk, old_stage[here], old_phi[here])
             goal = before(inputs) + (old_phi - data.phi)[here]
         loss = functional.mse_loss(critic.shaped(trainer._inputs(here, chunk)), goal)
         optimiser.zero_grad()

@@ -17,8 +17,8 @@ from coda.sim.scene import Scene
 from coda.sim.simplify import simplify_robot
 
 __all__ = [
-    "CAMERAS", "FAST", "FILM", "GL_HINT", "STILL", "Camera", "Image", "Quality", "SceneRenderer",
-    "ensure_gl", "render_scene", "replay", "replayed",
+    "CAMERAS", "COARSE", "FAST", "FILM", "GL_HINT", "STILL", "Camera", "Image", "Quality",
+    "SceneRenderer", "Stage", "ensure_gl", "render_scene", "replay", "replayed",
 ]  # fmt: skip
 
 Image = npt.NDArray[np.uint8]
@@ -49,15 +49,32 @@ class Quality:
 FAST = Quality(samples=0, shadows=False, cell_m=0.008)
 """For a policy's observations of some 128 pixels."""
 FILM = Quality(samples=4, shadows=False, cell_m=0.004)
+COARSE = Quality(samples=0, shadows=False, cell_m=0.025)
+"""For a policy's observations of some 64 pixels."""
 STILL = Quality(samples=4, shadows=True, cell_m=0.0)
 """For single pictures that people look at."""
+
+
+class Stage:
+    """One scene, ready to be drawn by the renderer that set it up."""
+
+    def __init__(
+        self, scene: Scene, model: mujoco.MjModel, context: mujoco.MjrContext, *, shadows: bool
+    ) -> None:
+        self.scene, self.model, self.context = scene, model, context
+        self.data = mujoco.MjData(model)
+        self.groups = model.geom_group.copy()
+        self.drawn = mujoco.MjvScene(model, MAX_GEOMS)
+        self.drawn.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = int(shadows)
+        self.drawn.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
 
 
 class SceneRenderer:
     """Draws scenes at any of their recorded states; one GL context. Use as a context manager.
 
     For one thread at a time. The renderer can be pointed at another scene, which costs a
-    compilation, and an upload only where the meshes differ.
+    compilation, and an upload only where the meshes differ. Scenes that are drawn by turns are set
+    up once each (`set_up`) and then shown (`show`).
 
     Args:
         scene: The scene; compiled with robosuite's visual meshes.
@@ -65,14 +82,11 @@ class SceneRenderer:
         quality: `FAST`, `FILM`, `STILL` or another trade-off.
     """
 
-    model: mujoco.MjModel
-
     def __init__(
         self, scene: Scene, *, size: tuple[int, int] = (256, 256), quality: Quality = FILM
     ) -> None:
         self.size, self.quality = size, quality
         height, width = size
-        model = self._compile(scene)
         self._option = mujoco.MjvOption()
         self._option.geomgroup[:] = (1, 1, 1, 0, 0, 0)
         self._option.sitegroup[:] = 0
@@ -81,8 +95,8 @@ class SceneRenderer:
         self._rect = mujoco.MjrRect(0, 0, width, height)
         self._pixels: Image = np.zeros((height, width, 3), dtype=np.uint8)
         self._gl = open_context(width, height)
-        self._upload(model)
-        self._take(scene, model)
+        self._stages: list[Stage] = []
+        self._stage = self.set_up(scene)
 
     def __enter__(self) -> SceneRenderer:
         return self
@@ -93,19 +107,58 @@ class SceneRenderer:
     def close(self) -> None:
         """Give the GL context back; nothing can be drawn afterwards."""
         self._gl.make_current()
-        self._context.free()
+        for context in {id(stage.context): stage.context for stage in self._stages}.values():
+            context.free()
         self._gl.free()
 
+    @property
+    def stage(self) -> Stage:
+        """The scene that is drawn, as it was set up."""
+        return self._stage
+
+    @property
+    def scene(self) -> Scene:
+        """The scene that is drawn."""
+        return self._stage.scene
+
+    @property
+    def model(self) -> mujoco.MjModel:
+        """Its model."""
+        return self._stage.model
+
+    @property
+    def data(self) -> mujoco.MjData:
+        """Its state at the last picture."""
+        return self._stage.data
+
+    def set_up(self, scene: Scene) -> Stage:
+        """Get a scene ready beside those that are; meshes that are the same are shared."""
+        model = self._compile(scene)
+        for stage in self._stages:
+            if _same_meshes(model, stage.model):
+                context = stage.context
+                break
+        else:
+            context = self._upload(model)
+        self._stages.append(Stage(scene, model, context, shadows=self.quality.shadows))
+        return self._stages[-1]
+
+    def show(self, stage: Stage) -> None:
+        """Draw a scene that was set up here from now on."""
+        if stage.context is not self._stage.context:
+            self._gl.make_current()
+            mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, stage.context)
+        self._stage = stage
+
     def point_at(self, scene: Scene) -> None:
-        """Draw another scene from now on, in the same GL context."""
+        """Draw another scene from now on, in the same GL context, and forget the one before."""
         if scene == self.scene:
             return
-        model = self._compile(scene)
-        if not _same_meshes(model, self.model):
-            self._gl.make_current()
-            self._context.free()
-            self._upload(model)
-        self._take(scene, model)
+        before = self._stage
+        self.show(self.set_up(scene))
+        self._stages.remove(before)
+        if all(stage.context is not before.context for stage in self._stages):
+            before.context.free()
 
     def draw(self, qpos: npt.NDArray[np.float64], *, camera: Camera = "agentview") -> Image:
         """Picture (H, W, 3) of generalised positions `qpos` (nq,)."""
@@ -116,7 +169,7 @@ class SceneRenderer:
         self._view.fixedcamid = camera_id = self.model.camera(CAMERAS[camera]).id
         if not self.quality.shadows:  # what is out of the picture may still throw a shadow
             out = self._out_of_view(camera_id)
-            self.model.geom_group[:] = np.where(out, HIDDEN_GROUP, self._groups)
+            self.model.geom_group[:] = np.where(out, HIDDEN_GROUP, self._stage.groups)
         mujoco.mjv_updateScene(
             self.model,
             self.data,
@@ -124,11 +177,11 @@ class SceneRenderer:
             None,
             self._view,
             mujoco.mjtCatBit.mjCAT_ALL.value,
-            self._scene,
+            self._stage.drawn,
         )
         self._gl.make_current()
-        mujoco.mjr_render(self._rect, self._scene, self._context)
-        mujoco.mjr_readPixels(self._pixels, None, self._rect, self._context)
+        mujoco.mjr_render(self._rect, self._stage.drawn, self._stage.context)
+        mujoco.mjr_readPixels(self._pixels, None, self._rect, self._stage.context)
         return np.flipud(self._pixels).copy()
 
     def _out_of_view(self, camera_id: int) -> npt.NDArray[np.bool_]:
@@ -158,22 +211,16 @@ class SceneRenderer:
         _light(model)
         return model
 
-    def _upload(self, model: mujoco.MjModel) -> None:
+    def _upload(self, model: mujoco.MjModel) -> mujoco.MjrContext:
         """Meshes and textures to the driver, the most expensive part of a new scene."""
+        self._gl.make_current()
         try:
-            self._context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100)
+            context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100)
         except GL_ERRORS as error:
             self._gl.free()
             raise refused(error) from None
-        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
-
-    def _take(self, scene: Scene, model: mujoco.MjModel) -> None:
-        self.scene, self.model = scene, model
-        self.data = mujoco.MjData(model)
-        self._groups = model.geom_group.copy()
-        self._scene = mujoco.MjvScene(model, MAX_GEOMS)
-        self._scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = int(self.quality.shadows)
-        self._scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
+        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, context)
+        return context
 
 
 def _same_meshes(a: mujoco.MjModel, b: mujoco.MjModel) -> bool:

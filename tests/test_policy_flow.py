@@ -72,11 +72,11 @@ def test_weights_choose_what_is_imitated() -> None:
 
 def test_the_average_follows_the_trained_weights() -> None:
     model = policy()
-    before = model.average.state.weight.clone()
+    before = model.average.encoder.state.weight.clone()
     with torch.no_grad():
-        model.net.state.weight.add_(1.0)
+        model.net.encoder.state.weight.add_(1.0)
     model.update_average(0.75)
-    torch.testing.assert_close(model.average.state.weight, before + 0.25)
+    torch.testing.assert_close(model.average.encoder.state.weight, before + 0.25)
     trained = {id(p) for p in model.parameters()}
     assert not trained & {id(p) for p in model.average.parameters()}
 

@@ -130,13 +130,15 @@ def test_values_learn_what_the_data_says() -> None:
     rows = torch.nonzero(data.terminated).squeeze(1)
     state = data.state[rows]
     inputs = values.inputs(
-        data.vector[state], data.coefficients[rows], data.stage[state], data.phi[state]
+        trainer.vector[state], data.coefficients[rows], data.stage[state], data.phi[state]
     )
     q = data.phi[state] + values.shaped(inputs).mean(0)
     assert (q - data.reward[rows]).abs().mean() < 0.15
     failed = torch.from_numpy(np.flatnonzero(memory["truncated"]))
     at = data.state[failed]
-    inputs = values.inputs(data.vector[at], data.coefficients[failed], data.stage[at], data.phi[at])
+    inputs = values.inputs(
+        trainer.vector[at], data.coefficients[failed], data.stage[at], data.phi[at]
+    )
     low = data.phi[at] + values.shaped(inputs).mean(0)
     assert low.mean() < q.mean() - 0.2
 
@@ -171,14 +173,14 @@ def test_selection_picks_the_chunk_of_highest_value() -> None:
     update_round(model, values, memory, potential, DEBUG_LEARNER, generator=generator())
     frames = memory.frames(0, 6)
     obs = observe(frames, np.repeat(text()[None], 6, 0))
-    phi = potential.evaluate(frames)
-    chosen = best_of_n(model, values, obs, phi, 5, generator=generator(3))
+    vectors, phi = obs.vector, potential.evaluate(frames)
+    chosen = best_of_n(model, values, obs, vectors, phi, 5, generator=generator(3))
     chunks = model.sample(obs, 5, generator=generator(3))
-    q = chunk_values(model, values, obs, phi, chunks)
+    q = chunk_values(model, values, vectors, phi, chunks)
     assert torch.equal(chosen, chunks[torch.arange(6), q.argmax(1)])
-    v = state_values(model, values, obs, phi, 5, generator=generator(3))
+    v = state_values(model, values, obs, vectors, phi, 5, generator=generator(3))
     torch.testing.assert_close(v, q.mean(1))
-    plain = chunk_values(model, values, obs, None, chunks, sparse=True)
+    plain = chunk_values(model, values, vectors, None, chunks, sparse=True)
     assert plain.shape == (6, 5)
 
 

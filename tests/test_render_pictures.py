@@ -90,11 +90,11 @@ def test_the_wrist_camera_shows_fingers_and_what_they_hold(
     model = renderer.model
     fingers = [
         "finger" in model.body(int(body)).name and group < render.HIDDEN_GROUP
-        for body, group in zip(model.geom_bodyid, renderer._groups, strict=True)
+        for body, group in zip(model.geom_bodyid, renderer.stage.groups, strict=True)
     ]
     seen = {k: renderer.draw(q, camera="wrist") for k, q in (("open", start), ("held", grasped))}
     monkeypatch.setattr(
-        renderer, "_groups", np.where(fingers, render.HIDDEN_GROUP, renderer._groups)
+        renderer.stage, "groups", np.where(fingers, render.HIDDEN_GROUP, renderer.stage.groups)
     )
     for name, q in (("open", start), ("held", grasped)):
         changed = (renderer.draw(q, camera="wrist") != seen[name]).any(axis=2)
@@ -133,9 +133,9 @@ def test_equal_meshes_are_not_uploaded_again(monkeypatch: pytest.MonkeyPatch) ->
         uploads: list[mujoco.MjModel] = []
         upload = one._upload
 
-        def counted(model: mujoco.MjModel) -> None:
+        def counted(model: mujoco.MjModel) -> mujoco.MjrContext:
             uploads.append(model)
-            upload(model)
+            return upload(model)
 
         monkeypatch.setattr(one, "_upload", counted)
         one.point_at(write_factor(SEED, "sigma.target.xy", (0.4, 0.1)))

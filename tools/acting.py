@@ -11,13 +11,13 @@ import torch
 
 from coda.policy.base import ChunkPolicy
 from coda.policy.critic import ChunkCritic
-from coda.policy.flow import FlowChunkPolicy
-from coda.policy.observation import observe
+from coda.policy.observation import observe_vector
 from coda.policy.potential import Potential
 from coda.policy.selection import best_of_n
 from coda.policy.text import TextEncoder
+from coda.sim.cameras import Pictures
 from coda.sim.frame import Array, SimFrame
-from coda.sim.rollout import Actor
+from coda.sim.rollout import Actor, EpisodeData, Seeing, with_pictures
 from coda.sim.scene import Scene
 
 ACTING_TEMPERATURE = 0.2
@@ -29,7 +29,7 @@ chunks cost successes."""
 class Selected:
     """A policy whose chunks are chosen by a critic: the best of `count` draws."""
 
-    policy: FlowChunkPolicy
+    policy: ChunkPolicy
     critic: ChunkCritic
     potential: Potential | None
     """That the critic was trained under."""
@@ -50,8 +50,9 @@ def policy_actor(
     *,
     seed: int,
     temperature: float = ACTING_TEMPERATURE,
-) -> Actor:
-    """Actor that takes one chunk of the policy in every state.
+    keep_pictures: bool = False,
+) -> Actor | Seeing:
+    """Actor that takes one chunk of the policy in every state; it sees pictures if the policy does.
 
     Noise is drawn for all rows at every chunk, live or not, so that a row's noise does not depend
     on how long the others live. A critic chooses among draws at temperature 1.
@@ -61,19 +62,33 @@ def policy_actor(
         text: Embeddings of the scenes' instructions (B, E).
         seed: Of the noise.
         temperature: Of a policy that acts by itself.
+        keep_pictures: Whether the episodes hold what the policy saw.
     """
     generator = torch.Generator().manual_seed(seed % 2**63)
+    chooses = policy.policy if isinstance(policy, Selected) else policy
 
-    def act(frame: SimFrame, active: npt.NDArray[np.bool_]) -> Array:
+    def see(
+        frame: SimFrame, active: npt.NDArray[np.bool_], pictures: Pictures | None = None
+    ) -> Array:
         del active  # Unused.
-        obs = observe(frame, text)
+        obs = chooses.observe(frame, text, pictures)
         if isinstance(policy, Selected):
             value = None if policy.potential is None else policy.potential.evaluate(frame)
+            vectors = torch.from_numpy(observe_vector(frame))
             chunks = best_of_n(
-                policy.policy, policy.critic, obs, value, policy.count, generator=generator
+                chooses, policy.critic, obs, vectors, value, policy.count, generator=generator
             )
         else:
-            chunks = policy.sample(obs, 1, generator=generator, temperature=temperature)[:, 0]
+            chunks = chooses.sample(obs, 1, generator=generator, temperature=temperature)[:, 0]
         return chunks.cpu().numpy().astype(np.float64)
 
-    return act
+    return see if chooses.view is None else Seeing(view=chooses.view, act=see, keep=keep_pictures)
+
+
+def shown(
+    policy: ChunkPolicy, episodes: Sequence[EpisodeData], *, threads: int = 1
+) -> list[EpisodeData]:
+    """Episodes as this policy learns from them: with pictures, where it sees any."""
+    if policy.view is None:
+        return list(episodes)
+    return with_pictures(episodes, policy.view, threads=threads)

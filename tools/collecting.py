@@ -8,21 +8,22 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from coda.policy.base import ChunkPolicy
 from coda.policy.config import Signal
-from coda.policy.flow import FlowChunkPolicy
 from coda.policy.lookahead import LookaheadConfig, SearchResult, search
 from coda.policy.potential import Potential
 from coda.policy.program import LearningTools
 from coda.policy.replay import Replay
 from coda.policy.state_value import StateValue
 from coda.policy.text import TextEncoder
+from coda.sim.cameras import Pictures
 from coda.sim.planner import ScriptedPlanner
 from coda.sim.program import GenerationProgram
 from coda.sim.rollout import Outcome, run_scenes
 from coda.sim.sampling import Rejected, sample_scene
 from coda.sim.scene import Scene
 from coda.sim.splits import Splits
-from coda.tools.acting import embed, policy_actor
+from coda.tools.acting import embed, policy_actor, shown
 from coda.tools.combining import combine
 
 OnProgress = Callable[[int, int, str], None]
@@ -140,11 +141,18 @@ def _store(
             np.array([label.length for label in own], dtype=np.int64),
             np.array([label.success for label in own]),
             rows[scene],
+            pictures=_stacked([label.pictures for label in own]),
             source="lookahead",
             round_index=round_index,
             episode_success=bool(result.success[scene]),
         )
     return len(kept)
+
+
+def _stacked(pictures: Sequence[Pictures | None]) -> Pictures | None:
+    """Labels' pictures (M, 2, cameras, 3, h, w), where they have them."""
+    there = [picture for picture in pictures if picture is not None]
+    return np.stack(there) if there else None
 
 
 class Collector:
@@ -164,7 +172,7 @@ class Collector:
 
     def __init__(
         self,
-        policy: FlowChunkPolicy,
+        policy: ChunkPolicy,
         replay: Replay,
         budget: RoundBudget,
         text: TextEncoder,
@@ -214,7 +222,11 @@ class Collector:
             part = scenes[start : start + BATCH]
             rows = embed(self._text, part)
             actor = policy_actor(
-                self._policy, rows, seed=int(self._rng.integers(2**62)), temperature=1.0
+                self._policy,
+                rows,
+                seed=int(self._rng.integers(2**62)),
+                temperature=1.0,
+                keep_pictures=True,
             )
             episodes = run_scenes(part, actor, threads=self._threads, batch=BATCH)
             self.simulated_steps += sum(episode.steps for episode in episodes)
@@ -231,7 +243,7 @@ class Collector:
         """Planner rollouts on some of a target's scenes; those that succeed are imitated."""
         episodes = run_scenes(scenes, ScriptedPlanner(), threads=self._threads)
         self.simulated_steps += sum(episode.steps for episode in episodes)
-        solved = [episode for episode in episodes if episode.success]
+        solved = shown(self._policy, [e for e in episodes if e.success], threads=self._threads)
         rows = embed(self._text, [episode.scene for episode in solved])
         for episode, row in zip(solved, rows, strict=True):
             self._replay.add(episode, row, source="planner", round_index=self._round_index)

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from coda.policy.backbones import make_policy
+from coda.policy.base import ChunkPolicy
+from coda.policy.batches import policy_vectors
 from coda.policy.config import CriticConfig, LearnerConfig, PolicyConfig, SftConfig
 from coda.policy.critic import ChunkCritic
-from coda.policy.flow import FlowChunkPolicy
 from coda.policy.learner import RoundReport, SftReport, sft, update_round
-from coda.policy.observation import OBSERVATION_DIM, observe_vector
+from coda.policy.observation import OBSERVATION_DIM
 from coda.policy.potential import Potential
 from coda.policy.replay import Replay
 from coda.policy.state_value import search_value
@@ -26,7 +28,7 @@ from coda.sim.program import GenerationProgram
 from coda.sim.rollout import EpisodeData, Outcome, run_scenes
 from coda.sim.sampling import sample_scene
 from coda.sim.splits import Splits
-from coda.tools.acting import embed
+from coda.tools.acting import embed, shown
 from coda.tools.collecting import Collector, OnProgress, RoundBudget, Search, Target
 
 DEMONSTRATION_TRIES = 4
@@ -41,7 +43,7 @@ class TrainingError(CodaError):
 class SeedResult:
     """A policy fine-tuned on planner demonstrations."""
 
-    policy: FlowChunkPolicy
+    policy: ChunkPolicy
     replay: Replay
     report: SftReport
     demonstrations: int
@@ -52,7 +54,7 @@ class SeedResult:
 class TrainResult:
     """One round of training."""
 
-    policy: FlowChunkPolicy
+    policy: ChunkPolicy
     critic: ChunkCritic
     report: RoundReport | None
     """None where nothing could be learned from."""
@@ -69,6 +71,7 @@ def seed_policy(
     seed: int,
     threads: int = 1,
     shape: PolicyConfig | None = None,
+    backbone: str = "flow",
 ) -> SeedResult:
     """Planner demonstrations of the seed programs, then supervised fine-tuning.
 
@@ -80,6 +83,7 @@ def seed_policy(
         seed: Of everything random here.
         threads: Physics threads.
         shape: Of the policy.
+        backbone: Of the policy, one of `coda.policy.backbones.BACKBONES`.
 
     Raises:
         TrainingError: The planner solves too few scenes of a program.
@@ -91,10 +95,11 @@ def seed_policy(
         own, used = _demonstrate(program, demonstrations, rng, threads)
         found += own
         steps += used
+    policy = make_policy(backbone, shape or PolicyConfig(), seed=seed % 2**31)
+    found = shown(policy, found, threads=threads)
     replay = Replay()
     for episode, row in zip(found, embed(text, [e.scene for e in found]), strict=True):
         replay.add(episode, row, source="planner")
-    policy = FlowChunkPolicy(shape or PolicyConfig(), seed=seed % 2**31)
     generator = torch.Generator().manual_seed(seed)
     report = sft(policy, replay, SftConfig(updates=updates), generator=generator)
     return SeedResult(
@@ -129,7 +134,7 @@ def _demonstrate(
 
 
 def train_round(
-    policy: FlowChunkPolicy,
+    policy: ChunkPolicy,
     critic: ChunkCritic | None,
     replay: Replay,
     targets: Sequence[Target],
@@ -168,6 +173,7 @@ def train_round(
     rng = np.random.default_rng(seed)
     generator = torch.Generator().manual_seed(seed)
     imitate = any(t.potential.program.tools.self_imitation for t in targets)
+    rollouts = shown(policy, rollouts, threads=threads)
     for episode, row in zip(rollouts, embed(text, [e.scene for e in rollouts]), strict=True):
         replay.add(
             episode,
@@ -197,7 +203,7 @@ def train_round(
         critic = ChunkCritic(
             critic_shape or CriticConfig(),
             obs_dim=OBSERVATION_DIM,
-            chunk_dim=policy.basis.size,
+            chunk_dim=policy.chunk_dim,
             seed=seed % 2**31,
         )
     report = None
@@ -212,13 +218,12 @@ def train_round(
     )
 
 
-def _refit(policy: FlowChunkPolicy, replay: Replay) -> None:
+def _refit(policy: ChunkPolicy, replay: Replay) -> None:
     """Take normalisation statistics from everything in the replay."""
     if not len(replay):
         return
-    vectors = observe_vector(replay.frames())[replay["state"]]
     policy.fit_normalisers(
-        torch.from_numpy(vectors),
+        policy_vectors(policy, replay)[torch.from_numpy(replay["state"])],
         torch.from_numpy(replay["actions"]),
         torch.from_numpy(replay.valid()),
     )

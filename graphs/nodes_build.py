@@ -185,6 +185,7 @@ def rollout(work: Work, state: RoundState) -> RoundUpdate:
         origin=Origin(node_key=work.key, purpose="diagnose", prefix=work.key),
         labels=labels,
         keep_fine=True,
+        keep_states=True,
         on_batch=lambda done, total: work.step(done, total, "rollouts"),
     )
     path = rollouts_path(work.deps.folder.path, work.round)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from coda.graphs.artifacts import BuiltProgram
@@ -13,7 +14,7 @@ from coda.graphs.state import RoundState, RoundUpdate
 from coda.graphs.work import Work
 from coda.memory.progress import Count
 from coda.memory.records import Mode
-from coda.policy.backbones import load_policy
+from coda.policy.backbones import load_policy, policy_label
 from coda.policy.critic import ChunkCritic
 from coda.policy.potential import Potential
 from coda.policy.replay import Replay
@@ -21,6 +22,7 @@ from coda.sim.factors import axis_of
 from coda.sim.families import program_task
 from coda.sim.program import GenerationProgram
 from coda.sim.roles import AXES, Axis
+from coda.sim.rollout import EpisodeData
 from coda.sim.splits import Splits
 from coda.tools.collecting import RoundBudget, Target
 from coda.tools.evaluation import tally
@@ -38,6 +40,8 @@ def seed(work: Work, state: RoundState) -> RoundUpdate:
     if work.deps.config.import_memory is not None:
         _import(work, Path(work.deps.config.import_memory))
     count = settings.demonstrations * len(work.deps.config.family_tasks)
+    policy = policy_label(work.deps.config.switches.backbone, work.deps.config.policy)
+    work.tell(f"policy: {policy}", "fact")
     work.tell(f"{count} demonstrations, {settings.updates} updates", "fact")
     tasks = work.deps.config.family_tasks
     result = seed_policy(
@@ -69,6 +73,7 @@ def train(work: Work, state: RoundState) -> RoundUpdate:
     groups = failure_groups(work)
     built = [group.built for group in groups]
     targets = training_targets(work, modes, built, solved_by_program(groups))
+    targets = [replace(target, rollouts=rollouts_like(target, modes, groups)) for target in targets]
     targets += companions(work, targets, state["settings"]["avoid_axes"])
     replay = Replay()
     for round_ in range(work.round):
@@ -169,6 +174,21 @@ def training_targets(
     return targets
 
 
+def rollouts_like(
+    target: Target, modes: Sequence[Mode], groups: Sequence[FailureGroup]
+) -> tuple[EpisodeData, ...]:
+    """The round's rollouts on a target's own program, or on its mode's axis and task."""
+    axis = next((mode.axis for mode in modes if mode.mode_id == target.label), None)
+    task = program_task(target.program).name
+    return tuple(
+        trial.episode
+        for group in groups
+        if group.built.program_id == target.label
+        or (group.built.slot["axis"] == axis and group.built.slot["task"] == task)
+        for trial in group.trials
+    )
+
+
 def companions(work: Work, targets: Sequence[Target], closed: Collection[Axis]) -> list[Target]:
     """Axes met in earlier rounds that nothing of this round is about, to be combined with.
 
@@ -235,7 +255,10 @@ def _tell(work: Work, result: TrainResult) -> None:
         work.decide(
             "search",
             f"{search.label}: searched {search.episodes} scenes, solved {search.solved}, "
-            f"{search.labels} labels" + (f"; stalled {stalled}" if stalled else ""),
+            f"{search.labels} labels"
+            + (f"; {search.resets} began at the failing stage" if search.resets else "")
+            + (f"; the policy led {search.led} first" if search.led else "")
+            + (f"; stalled {stalled}" if stalled else ""),
             "rule:lookahead",
             target=search.label,
         )

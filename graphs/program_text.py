@@ -69,5 +69,7 @@ def tools_text(tools: LearningTools) -> str:
         (tools.self_imitation, "self-imitation"),
         (tools.planner_demonstrations, f"{tools.planner_demonstrations} planner demonstrations"),
         (tools.exploration_noise, f"exploration noise {tools.exploration_noise:g}"),
+        (tools.replay_share is not None, f"a share {tools.replay_share} of earlier rounds"),
+        (tools.chunk_steps, f"{tools.chunk_steps} actions between decisions"),
     )
     return ", ".join(text for wanted, text in parts if wanted)

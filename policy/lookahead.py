@@ -10,7 +10,7 @@ random ones, and among equal scores chance decides.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +27,7 @@ from coda.sim.engine import CHUNK, BatchSim, ChunkResult, Snapshot
 from coda.sim.families import step_limits
 from coda.sim.frame import Array, SimFrame
 from coda.sim.scene import Scene
+from coda.sim.scene_state import SceneState, start_from
 
 SUCCESS_RANK = 10.0
 """Above every sum of a potential and a value."""
@@ -55,7 +56,9 @@ class LookaheadConfig:
     """Most chunks that the policy's own samples are executed for before the search leads: some
     searches then begin in the states where the policy fails, in place of the scene's start."""
     stall_chunks: int = 4
-    """Chunks without a new best potential after which an episode is given up."""
+    """Whole chunks without a new best potential after which an episode is given up."""
+    chunk_steps: int = CHUNK
+    """Control steps of a chunk that are executed before the next is chosen; divides H."""
     max_steps: int | None = None
     """Step limit beside the tasks' own."""
     noise_m: float = 0.015
@@ -106,6 +109,7 @@ def search(
     *,
     rng: np.random.Generator,
     value: StateValue | None = None,
+    starts: Mapping[int, SceneState] | None = None,
     threads: int = 1,
 ) -> SearchResult:
     """Search every scene of a batch once.
@@ -119,9 +123,10 @@ def search(
         config: Settings.
         rng: Source of all randomness.
         value: Added to the potential of every state that a chunk leads to.
+        starts: States that some scenes, by index, begin in; the others begin at their start.
         threads: Physics threads.
     """
-    return _Search(scenes, potential, policy, text, config, rng, value, threads).run()
+    return _Search(scenes, potential, policy, text, config, rng, value, threads).run(starts or {})
 
 
 class _Search:
@@ -154,9 +159,12 @@ class _Search:
         self._cameras = None if view is None else Cameras(scenes, view)
         self._pictures: Pictures | None = None
 
-    def run(self) -> SearchResult:
+    def run(self, starts: Mapping[int, SceneState]) -> SearchResult:
+        """Search; see `search`."""
         config, sim = self._config, self._sim
         frame = sim.reset()
+        if starts:
+            frame = start_from(sim, starts)
         known, score = self._look(frame, np.arange(sim.batch))
         active = np.ones(sim.batch, dtype=np.bool_)
         success = np.zeros(sim.batch, dtype=np.bool_)
@@ -164,8 +172,9 @@ class _Search:
         since_best = np.zeros(sim.batch, dtype=np.int64)
         labels: list[Label] = []
         simulated = 0
-        prefix = self._rng.integers(0, config.prefix_chunks + 1, sim.batch)
-        limit = step_limits(sim.scenes, config.max_steps) // CHUNK
+        per_chunk = CHUNK // config.chunk_steps  # decisions in the time of a whole chunk
+        prefix = self._rng.integers(0, config.prefix_chunks + 1, sim.batch) * per_chunk
+        limit = step_limits(sim.scenes, config.max_steps) // config.chunk_steps
         for step in range(int(limit.max())):
             active &= step < limit
             snapshot = sim.snapshot()
@@ -178,7 +187,8 @@ class _Search:
             taken = self._take(chosen, step < prefix)
             labels += self._labels(frame, reached - score[:, None], candidates, outcome,
                                    chosen, active, taken)  # fmt: skip
-            result = sim.step_chunk(candidates[np.arange(sim.batch), taken], active)
+            executed = candidates[np.arange(sim.batch), taken, : config.chunk_steps]
+            result = sim.step_chunk(executed, active)
             simulated += int(result.steps.sum())
             success |= result.success
             frame = result.frame
@@ -186,10 +196,10 @@ class _Search:
             risen = known.phi > best_phi + 0.005
             since_best = np.where(risen, 0, since_best + 1)
             best_phi = np.maximum(best_phi, known.phi)
-            leading = since_best - np.minimum(prefix, step + 1) < config.stall_chunks
+            stalled = since_best - np.minimum(prefix, step + 1)
             active &= ~(result.success | result.crashed)
             if self._potential is not None:
-                active &= leading
+                active &= stalled < config.stall_chunks * per_chunk
             if not active.any():
                 break
         sim.close()
@@ -242,7 +252,7 @@ class _Search:
     ) -> tuple[ChunkResult, Array]:
         """Outcomes of all branches (B*N), and the scores (B, N) of the states they led to."""
         self._branches.restore(snapshot, self._rows.tolist())
-        flat = candidates.reshape(-1, *candidates.shape[2:])
+        flat = candidates.reshape(-1, *candidates.shape[2:])[:, : self._config.chunk_steps]
         outcome = self._branches.step_chunk(flat, active[self._rows])
         live = np.flatnonzero(active[self._rows])
         reached = np.zeros(len(self._rows))

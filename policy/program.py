@@ -44,11 +44,20 @@ class LearningTools(_Data):
     lookahead: bool = True
     """Potential-guided search in the simulator, distilled into the policy."""
     lookahead_candidates: Annotated[int, Field(ge=2, le=64)] = 12
+    """Relative to this default: a program that asks for 24 gets twice the run's candidates."""
     stage_resets: bool = False
     """Start some episodes from snapshots at the stage that fails."""
     self_imitation: bool = True
+    """Imitate the policy's own episodes of the round, the more the higher their advantage."""
     planner_demonstrations: Annotated[int, Field(ge=0, le=200)] = 0
+    """Planner rollouts on the mode's scenes that are imitated; 0 in paper-faithful runs."""
     exploration_noise: Annotated[float, Field(ge=0.0, le=0.5)] = 0.0
+    """Probability that a searched chunk executes a candidate drawn at random."""
+    replay_share: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
+    """Share of an actor batch, beside the demonstrations', that comes from earlier rounds; the
+    learner's own where None."""
+    chunk_steps: Literal[2, 4, 8] | None = None
+    """Actions of a chunk that are executed before the next is chosen; all where None."""
 
 
 class TrainingProgram(_Data):

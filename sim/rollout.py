@@ -16,6 +16,7 @@ from coda.sim.families import step_limits
 from coda.sim.frame import Array, SimFrame
 from coda.sim.predicates import Bool
 from coda.sim.scene import Scene
+from coda.sim.scene_state import state_rows
 
 Actor = Callable[[SimFrame, Bool], Array]
 """Maps states and the mask of live scenes to chunks (B, H, 7)."""
@@ -56,6 +57,8 @@ class EpisodeData:
     """Control steps executed of each chunk, (T,)."""
     fine: Array | None = None
     """Packed frames after every control step, (S, F), where kept."""
+    states: Array | None = None
+    """Simulator states at the start of every chunk, (T, n), where kept; see `SceneState`."""
     pictures: Pictures | None = None
     """Pictures of `frames`, (T + 1, cameras, 3, h, w), where kept."""
 
@@ -71,6 +74,8 @@ def run_episodes(
     *,
     max_steps: int | None = None,
     keep_fine: bool = False,
+    keep_states: bool = False,
+    chunk_steps: int = CHUNK,
     reset: bool = True,
 ) -> list[EpisodeData]:
     """Run one episode in every scene of a batch.
@@ -80,11 +85,21 @@ def run_episodes(
         actor: The policy.
         max_steps: Step limit beside the tasks' own; whole chunks, so a multiple of H.
         keep_fine: Keep the state after every control step, for timelines and films.
+        keep_states: Keep what the simulator needs to go on from the start of every chunk.
+        chunk_steps: Actions of a chunk that are executed before the next is chosen; divides H.
         reset: Reset first; False continues from the present states.
     """
     frame = sim.reset() if reset else sim.frame()
     with _Watch(sim, actor) as watch:
-        return _run(sim, watch, frame, step_limits(sim.scenes, max_steps), keep_fine=keep_fine)
+        return _run(
+            sim,
+            watch,
+            frame,
+            step_limits(sim.scenes, max_steps),
+            keep_fine=keep_fine,
+            keep_states=keep_states,
+            chunk_steps=chunk_steps,
+        )
 
 
 class _Watch:
@@ -132,6 +147,8 @@ def _run(
     limit: npt.NDArray[np.int64],
     *,
     keep_fine: bool,
+    keep_states: bool,
+    chunk_steps: int,
 ) -> list[EpisodeData]:
     """Run until every scene has ended or reached its limit (B,) of control steps."""
     active = np.ones(sim.batch, dtype=np.bool_)
@@ -140,13 +157,17 @@ def _run(
     actions: list[list[Array]] = [[] for _ in range(sim.batch)]
     lengths: list[list[int]] = [[] for _ in range(sim.batch)]
     fine: list[list[Array]] = [[] for _ in range(sim.batch)]
-    for done in range(0, int(limit.max()), CHUNK):
+    states: list[list[Array]] = [[] for _ in range(sim.batch)]
+    for done in range(0, int(limit.max()), chunk_steps):
         active &= done < limit
         chunk = watch.chunks(frame, active)
-        result = sim.step_chunk(chunk, active, keep=keep_fine)
+        kept = state_rows(sim.snapshot()) if keep_states else None
+        result = sim.step_chunk(chunk[:, :chunk_steps], active, keep=keep_fine)
         packed = result.frame.pack()
         inner = [f.pack() for f in result.frames]
         for b in np.flatnonzero(active).tolist():
+            if kept is not None:
+                states[b].append(kept[b])
             frames[b].append(packed[b])
             actions[b].append(np.clip(chunk[b], -1.0, 1.0))
             lengths[b].append(int(result.steps[b]))
@@ -157,7 +178,7 @@ def _run(
                 outcome[b] = Outcome.CRASHED
         active &= ~(result.success | result.crashed)
         frame = result.frame
-        if not (active & (done + CHUNK < limit)).any():
+        if not (active & (done + chunk_steps < limit)).any():
             break
     return [
         EpisodeData(
@@ -168,6 +189,7 @@ def _run(
             actions=np.array(actions[b]).reshape(-1, CHUNK, 7),
             lengths=np.array(lengths[b], dtype=np.int64),
             fine=np.array(fine[b]) if keep_fine else None,
+            states=np.array(states[b]) if keep_states else None,
             pictures=watch.pictures(b),
         )
         for b in range(sim.batch)
@@ -182,12 +204,21 @@ def run_scenes(
     batch: int = 64,
     max_steps: int | None = None,
     keep_fine: bool = False,
+    keep_states: bool = False,
+    chunk_steps: int = CHUNK,
 ) -> list[EpisodeData]:
     """Run many scenes in batches of at most `batch`; results in the order of `scenes`."""
     episodes: list[EpisodeData] = []
     for start in range(0, len(scenes), batch):
         sim = BatchSim(scenes[start : start + batch], threads=threads)
-        episodes += run_episodes(sim, actor, max_steps=max_steps, keep_fine=keep_fine)
+        episodes += run_episodes(
+            sim,
+            actor,
+            max_steps=max_steps,
+            keep_fine=keep_fine,
+            keep_states=keep_states,
+            chunk_steps=chunk_steps,
+        )
         sim.close()
     return episodes
 
@@ -212,6 +243,7 @@ def with_pictures(
                 threads=threads,
                 batch=batch,
                 max_steps=steps * max(len(episodes[k].lengths) for k in part),
+                chunk_steps=steps,
             )
             for k, shown in zip(part, again, strict=True):
                 out[k] = _matched(episodes[k], shown)

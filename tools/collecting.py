@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +17,17 @@ from coda.policy.replay import Replay
 from coda.policy.state_value import StateValue
 from coda.policy.text import TextEncoder
 from coda.sim.cameras import Pictures
+from coda.sim.engine import CHUNK
 from coda.sim.planner import ScriptedPlanner
 from coda.sim.program import GenerationProgram
-from coda.sim.rollout import Outcome, run_scenes
+from coda.sim.rollout import EpisodeData, Outcome, run_scenes
 from coda.sim.sampling import Rejected, sample_scene
 from coda.sim.scene import Scene
+from coda.sim.scene_state import SceneState
 from coda.sim.splits import Splits
 from coda.tools.acting import embed, policy_actor, shown
 from coda.tools.combining import combine
+from coda.tools.stage_resets import failing_states
 
 OnProgress = Callable[[int, int, str], None]
 """Called with (done, total, label)."""
@@ -32,7 +35,8 @@ OnProgress = Callable[[int, int, str], None]
 BATCH = 48
 """Scenes searched at once."""
 PREFIX_CHUNKS = 6
-"""Most chunks that the policy leads before a search, where phi asks for stage resets."""
+"""Most chunks that the policy leads before a search, where phi asks for stage resets and nothing
+is stored to reset to."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +48,8 @@ class Target:
     program: GenerationProgram
     potential: Potential
     weight: float = 1.0
+    rollouts: Sequence[EpisodeData] = ()
+    """The policy's episodes on scenes like these, where failing states may be found."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +80,10 @@ class Search:
     labels: int
     stalled: Mapping[str, int] = field(default_factory=dict)
     """Stage names where searches that failed stood."""
+    resets: int = 0
+    """Searches that began in a stored state of the failing stage …"""
+    led: int = 0
+    """… and those that the policy led first, because nothing was stored."""
 
 
 def training_scenes(
@@ -149,6 +159,16 @@ def _store(
     return len(kept)
 
 
+def replay_share(targets: Sequence[Target], usual: float) -> float:
+    """Share of old chunks in an actor batch: the targets' own, by weight, `usual` where unsaid."""
+    asked = [target.potential.program.tools.replay_share for target in targets]
+    weights = np.array([max(target.weight, 0.0) for target in targets])
+    if all(share is None for share in asked) or weights.sum() <= 0:
+        return usual
+    shares = [usual if share is None else share for share in asked]
+    return float(np.average(shares, weights=weights))
+
+
 def _stacked(pictures: Sequence[Pictures | None]) -> Pictures | None:
     """Labels' pictures (M, 2, cameras, 3, h, w), where they have them."""
     there = [picture for picture in pictures if picture is not None]
@@ -186,6 +206,7 @@ class Collector:
         self._signal, self._value = signal, value
         self._policy, self._replay, self._budget, self._text = policy, replay, budget, text
         self._round_index, self._rng, self._threads = round_index, rng, threads
+        self._rollouts: dict[str, list[EpisodeData]] = {}
         self.searches: list[Search] = []
         self.simulated_steps = 0
 
@@ -198,15 +219,11 @@ class Collector:
         scenes, owners = training_scenes(
             targets, count, splits, compose=budget.compose, rng=self._rng
         )
-        searched = [k < budget.episodes for k in range(len(scenes))]
-        self._roll_out([s for s, search in zip(scenes, searched, strict=True) if not search])
+        self._roll_out(targets, scenes[budget.episodes :], owners[budget.episodes :])
+        scenes, owners = scenes[: budget.episodes], owners[: budget.episodes]
         done = 0
         for index, target in enumerate(targets):
-            own = [
-                scene
-                for scene, owner, search in zip(scenes, owners, searched, strict=True)
-                if owner == index and search
-            ]
+            own = [scene for scene, owner in zip(scenes, owners, strict=True) if owner == index]
             wanted = target.potential.program.tools.planner_demonstrations
             if wanted:
                 self._demonstrate(own[:wanted])
@@ -216,28 +233,45 @@ class Collector:
             if on_progress is not None:
                 on_progress(done, budget.episodes, target.label)
 
-    def _roll_out(self, scenes: Sequence[Scene]) -> None:
+    def _roll_out(
+        self, targets: Sequence[Target], scenes: Sequence[Scene], owners: Sequence[int]
+    ) -> None:
         """Episodes of the policy at temperature 1: what it explores feeds critic and actor."""
-        for start in range(0, len(scenes), BATCH):
-            part = scenes[start : start + BATCH]
-            rows = embed(self._text, part)
-            actor = policy_actor(
-                self._policy,
-                rows,
-                seed=int(self._rng.integers(2**62)),
-                temperature=1.0,
-                keep_pictures=True,
-            )
-            episodes = run_scenes(part, actor, threads=self._threads, batch=BATCH)
-            self.simulated_steps += sum(episode.steps for episode in episodes)
-            for episode, row in zip(episodes, rows, strict=True):
-                self._replay.add(
-                    episode,
-                    row,
-                    source="policy",
-                    round_index=self._round_index,
-                    crashed=episode.outcome is Outcome.CRASHED,
+        lengths = [target.potential.program.tools.chunk_steps or CHUNK for target in targets]
+        for chunk_steps in sorted(set(lengths)):
+            mine = [i for i, owner in enumerate(owners) if lengths[owner] == chunk_steps]
+            for start in range(0, len(mine), BATCH):
+                part = mine[start : start + BATCH]
+                self._roll_out_batch(
+                    [scenes[i] for i in part], [targets[owners[i]] for i in part], chunk_steps
                 )
+
+    def _roll_out_batch(
+        self, scenes: Sequence[Scene], targets: Sequence[Target], chunk_steps: int
+    ) -> None:
+        rows = embed(self._text, scenes)
+        seed = int(self._rng.integers(2**62))
+        actor = policy_actor(self._policy, rows, seed=seed, temperature=1.0, keep_pictures=True)
+        tools = [target.potential.program.tools for target in targets]
+        episodes = run_scenes(
+            scenes,
+            actor,
+            threads=self._threads,
+            batch=BATCH,
+            keep_states=any(tool.stage_resets for tool in tools),
+            chunk_steps=chunk_steps,
+        )
+        self.simulated_steps += sum(episode.steps for episode in episodes)
+        for episode, row, target, tool in zip(episodes, rows, targets, tools, strict=True):
+            self._rollouts.setdefault(target.label, []).append(episode)
+            self._replay.add(
+                episode,
+                row,
+                source="policy",
+                round_index=self._round_index,
+                weight=1.0 if tool.self_imitation else 0.0,
+                crashed=episode.outcome is Outcome.CRASHED,
+            )
 
     def _demonstrate(self, scenes: Sequence[Scene]) -> None:
         """Planner rollouts on some of a target's scenes; those that succeed are imitated."""
@@ -252,6 +286,10 @@ class Collector:
         guided = self._signal != "sparse"
         config = search_config(target.potential.program.tools, self._budget, guided=guided)
         ranked = guided or self._value is not None
+        states = self._failing_states(target, len(scenes) // 2) if config.prefix_chunks else []
+        if states:
+            config = replace(config, prefix_chunks=0)
+            scenes = [state.scene for state in states] + list(scenes[len(states) :])
         solved = labels = 0
         stalled: dict[str, int] = {}
         for start in range(0, len(scenes), BATCH):
@@ -265,6 +303,7 @@ class Collector:
                 config,
                 rng=self._rng,
                 value=self._value,
+                starts=dict(enumerate(states[start : start + BATCH])),
                 threads=self._threads,
             )
             labels += _store(result, rows, self._replay, self._round_index, ranked=ranked)
@@ -274,8 +313,18 @@ class Collector:
                 name = target.potential.stages[stage]
                 stalled[name] = stalled.get(name, 0) + 1
         return Search(
-            label=target.label, episodes=len(scenes), solved=solved, labels=labels, stalled=stalled
+            label=target.label,
+            episodes=len(scenes),
+            solved=solved,
+            labels=labels,
+            stalled=stalled,
+            resets=len(states),
+            led=len(scenes) if config.prefix_chunks else 0,
         )
+
+    def _failing_states(self, target: Target, most: int) -> list[SceneState]:
+        rollouts = [*target.rollouts, *self._rollouts.get(target.label, ())]
+        return failing_states(rollouts, target.potential, most, rng=self._rng)
 
 
 def search_config(
@@ -284,9 +333,10 @@ def search_config(
     """The search that a training program asks for, within a round's budget.
 
     `budget.candidates` stands for the default number of candidates; a program that asks for twice
-    the default gets twice the budget's. `stage_resets` starts some searches where the policy has
-    led to; `exploration_noise` executes random candidates. Without a potential to guide it, half
-    of the candidates are the policy's.
+    the default gets twice the budget's. `stage_resets` begins searches where the policy has led
+    to, unless states of the failing stage are stored; `exploration_noise` executes random
+    candidates; `chunk_steps` decides again before a chunk is over. Without a potential to guide
+    it, half of the candidates are the policy's, and no stage is known to be reset to.
     """
     usual = LearningTools().lookahead_candidates
     count = max(2, round(budget.candidates * tools.lookahead_candidates / usual))
@@ -296,5 +346,6 @@ def search_config(
         servo_candidates=max(2, count - own),
         policy_share=budget.policy_share,
         explore_share=tools.exploration_noise,
-        prefix_chunks=PREFIX_CHUNKS if tools.stage_resets else 0,
+        prefix_chunks=PREFIX_CHUNKS if tools.stage_resets and guided else 0,
+        chunk_steps=tools.chunk_steps or CHUNK,
     )

@@ -34,6 +34,7 @@ def save_trials(path: Path, trials: Sequence[Trial]) -> None:
             "steps": trial.episode.steps,
             "chunks": int(trial.episode.lengths.size),
             "fine": trial.episode.fine is not None,
+            "state_size": 0 if trial.episode.states is None else trial.episode.states.shape[1],
             "scene": trial.episode.scene.model_dump(mode="json"),
         }
         for trial in trials
@@ -49,6 +50,7 @@ def save_trials(path: Path, trials: Sequence[Trial]) -> None:
             actions=_join([e.actions for e in episodes]),
             lengths=_join([e.lengths for e in episodes]),
             fine=_join(kept),
+            states=_join([e.states.ravel() for e in episodes if e.states is not None]),
         )
     os.replace(part, path)
 
@@ -69,7 +71,7 @@ def load_trials(path: Path) -> list[Trial]:
         raise EpisodeStoreError(
             f"{path} has episode version {header.get('version')}; this version reads {VERSION}."
         )
-    at = {"frames": 0, "actions": 0, "lengths": 0, "fine": 0}
+    at = {"frames": 0, "actions": 0, "lengths": 0, "fine": 0, "states": 0}
 
     def take(name: str, rows: int) -> npt.NDArray[Any]:
         start = at[name]
@@ -78,7 +80,7 @@ def load_trials(path: Path) -> list[Trial]:
 
     trials = []
     for fact in header["episodes"]:
-        chunks = fact["chunks"]
+        chunks, size = fact["chunks"], fact.get("state_size", 0)
         episode = EpisodeData(
             scene=Scene.model_validate(fact["scene"]),
             outcome=Outcome(fact["outcome"]),
@@ -87,6 +89,7 @@ def load_trials(path: Path) -> list[Trial]:
             actions=take("actions", chunks),
             lengths=take("lengths", chunks),
             fine=take("fine", fact["steps"]) if fact["fine"] else None,
+            states=take("states", chunks * size).reshape(chunks, size) if size else None,
         )
         trials.append(
             Trial(

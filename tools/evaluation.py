@@ -91,6 +91,7 @@ class Evaluator:
         origin: Origin,
         labels: Sequence[Label] | Label = Label(),
         keep_fine: bool = False,
+        keep_states: bool = False,
         on_batch: OnBatch | None = None,
     ) -> list[Trial]:
         """Run one episode in every scene and journal it.
@@ -102,6 +103,7 @@ class Evaluator:
             origin: For the journal; episode i gets the id ``<prefix>:<i>``.
             labels: Of every scene, or of all of them.
             keep_fine: Keep the state after every control step.
+            keep_states: Keep what the simulator needs to go on from every chunk's start.
             on_batch: Told of progress.
         """
         trials: list[Trial] = []
@@ -109,7 +111,13 @@ class Evaluator:
             part = scenes[start : start + BATCH]
             sim = BatchSim(part, threads=self._threads)
             actor = policy_actor(policy, embed(self._text, part), seed=seed + start)
-            episodes = run_episodes(sim, actor, max_steps=self._max_steps, keep_fine=keep_fine)
+            episodes = run_episodes(
+                sim,
+                actor,
+                max_steps=self._max_steps,
+                keep_fine=keep_fine,
+                keep_states=keep_states,
+            )
             sim.close()
             trials += [
                 self._judge(f"{origin.prefix}:{start + i:04d}", episode)

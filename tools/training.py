@@ -29,7 +29,7 @@ from coda.sim.rollout import EpisodeData, Outcome, run_scenes
 from coda.sim.sampling import sample_scene
 from coda.sim.splits import Splits
 from coda.tools.acting import embed, shown
-from coda.tools.collecting import Collector, OnProgress, RoundBudget, Search, Target
+from coda.tools.collecting import Collector, OnProgress, RoundBudget, Search, Target, replay_share
 
 DEMONSTRATION_TRIES = 4
 """Planner rollouts for each wanted demonstration, at most."""
@@ -196,7 +196,12 @@ def train_round(
         value=search_value(policy, critic, base, config.signal),
     )
     collector.collect(targets, splits, on_progress)
-    config = config.model_copy(update={"actor_updates": -(-budget.updates // config.cycles)})
+    config = config.model_copy(
+        update={
+            "actor_updates": -(-budget.updates // config.cycles),
+            "replay_share": replay_share(targets, config.replay_share),
+        }
+    )
     if critic is None:
         # the demonstrations' narrow statistics do not fit what the search found
         _refit(policy, replay)

@@ -233,6 +233,19 @@ class Collector:
             if on_progress is not None:
                 on_progress(done, budget.episodes, target.label)
 
+    def take(self, episodes: Sequence[EpisodeData], *, imitate: bool) -> None:
+        """Add episodes of the policy: for the critic, and to be imitated where wanted."""
+        rows = embed(self._text, [episode.scene for episode in episodes])
+        for episode, row in zip(episodes, rows, strict=True):
+            self._replay.add(
+                episode,
+                row,
+                source="policy",
+                round_index=self._round_index,
+                weight=1.0 if imitate else 0.0,
+                crashed=episode.outcome is Outcome.CRASHED,
+            )
+
     def _roll_out(
         self, targets: Sequence[Target], scenes: Sequence[Scene], owners: Sequence[int]
     ) -> None:
@@ -262,16 +275,9 @@ class Collector:
             chunk_steps=chunk_steps,
         )
         self.simulated_steps += sum(episode.steps for episode in episodes)
-        for episode, row, target, tool in zip(episodes, rows, targets, tools, strict=True):
+        for episode, target, tool in zip(episodes, targets, tools, strict=True):
             self._rollouts.setdefault(target.label, []).append(episode)
-            self._replay.add(
-                episode,
-                row,
-                source="policy",
-                round_index=self._round_index,
-                weight=1.0 if tool.self_imitation else 0.0,
-                crashed=episode.outcome is Outcome.CRASHED,
-            )
+            self.take([episode], imitate=tool.self_imitation)
 
     def _demonstrate(self, scenes: Sequence[Scene]) -> None:
         """Planner rollouts on some of a target's scenes; those that succeed are imitated."""

@@ -25,7 +25,7 @@ from coda.policy.text import TextEncoder
 from coda.sim.errors import CodaError
 from coda.sim.planner import ScriptedPlanner
 from coda.sim.program import GenerationProgram
-from coda.sim.rollout import EpisodeData, Outcome, run_scenes
+from coda.sim.rollout import EpisodeData, run_scenes
 from coda.sim.sampling import sample_scene
 from coda.sim.splits import Splits
 from coda.tools.acting import embed, shown
@@ -172,17 +172,6 @@ def train_round(
     """
     rng = np.random.default_rng(seed)
     generator = torch.Generator().manual_seed(seed)
-    imitate = any(t.potential.program.tools.self_imitation for t in targets)
-    rollouts = shown(policy, rollouts, threads=threads)
-    for episode, row in zip(rollouts, embed(text, [e.scene for e in rollouts]), strict=True):
-        replay.add(
-            episode,
-            row,
-            source="policy",
-            round_index=round_index,
-            weight=1.0 if imitate else 0.0,
-            crashed=episode.outcome is Outcome.CRASHED,
-        )
     config = learner or LearnerConfig()
     collector = Collector(
         policy,
@@ -195,6 +184,8 @@ def train_round(
         signal=config.signal,
         value=search_value(policy, critic, base, config.signal),
     )
+    imitate = any(t.potential.program.tools.self_imitation for t in targets)
+    collector.take(shown(policy, rollouts, threads=threads), imitate=imitate)
     collector.collect(targets, splits, on_progress)
     config = config.model_copy(
         update={
@@ -211,13 +202,12 @@ def train_round(
             chunk_dim=policy.chunk_dim,
             seed=seed % 2**31,
         )
-    report = None
-    if len(replay):
-        report = update_round(policy, critic, replay, base, config, generator=generator)
     return TrainResult(
         policy=policy,
         critic=critic,
-        report=report,
+        report=update_round(policy, critic, replay, base, config, generator=generator)
+        if len(replay)
+        else None,
         searches=tuple(collector.searches),
         simulated_steps=collector.simulated_steps,
     )

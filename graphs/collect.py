@@ -9,6 +9,7 @@ from coda.graphs.result import RunResult, SuccessRow
 from coda.graphs.runfolder import RunFolder
 from coda.memory.progress import wilson
 from coda.memory.rows import ControlTestRow, ProgressRow, ProposalRow
+from coda.policy.backbones import policy_label
 
 
 def collect(folder: RunFolder, deps: Deps, stop: str) -> RunResult:
@@ -32,6 +33,7 @@ def collect(folder: RunFolder, deps: Deps, stop: str) -> RunResult:
         cost_usd=calls.cost_usd,
         agent_calls=calls.calls,
         models=tuple(dict.fromkeys(deps.agents.info_of(role).label for role in ROLES)),
+        policy=policy_label(deps.config.switches.backbone, deps.config.policy),
     )
 
 

@@ -27,6 +27,7 @@ from coda.memory.rows import (
     ProposalRow,
 )
 from coda.memory.rundb import RunDb
+from coda.policy.backbones import policy_label
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,11 @@ class RunFacts:
     def state(self) -> str:
         """``finished``, or ``not finished`` (it goes on, or was stopped)."""
         return "finished" if self.folder.finished else "not finished"
+
+    @property
+    def policy_label(self) -> str:
+        """What the policy is and sees, e.g. ``flow, privileged state``."""
+        return policy_label(self.config.switches.backbone, self.config.policy)
 
     @property
     def model_labels(self) -> tuple[str, ...]:

@@ -104,7 +104,8 @@ def header(facts: RunFacts) -> Html:
     rounds = max((run.round or 0 for run in facts.nodes if run.node != "plan"), default=0)
     line = (
         f"{facts.config.family} · seed {facts.config.seed} · round {rounds} of "
-        f"{facts.config.rounds} · {clock_text(seconds)} wall-clock · agents: {models}"
+        f"{facts.config.rounds} · {clock_text(seconds)} wall-clock · policy: {facts.policy_label} "
+        f"· agents: {models}"
     )
     state = chip(facts.state, "good" if facts.state == "finished" else "mid")
     return tag(

@@ -56,6 +56,8 @@ class RunResult:
     agent_calls: int
     models: tuple[str, ...]
     """Labels of the models that answered, e.g. ``offline (rules)``."""
+    policy: str = ""
+    """What the policy is and sees, e.g. ``flow, privileged state``."""
 
     @property
     def report(self) -> Path:
@@ -95,6 +97,7 @@ def print_summary(console: Console, result: RunResult) -> None:
             cells += ["", ""] if row is None else [_share(row), f"[{row.low:.0%}, {row.high:.0%}]"]
         table.add_row("SFT" if round_ == 0 else f"round {round_}", *cells)
     console.print(table)
+    console.print(f"policy: {result.policy}", highlight=False)
     modes = ", ".join(f"{n} {status}" for status, n in sorted(result.modes.items())) or "none"
     verdicts = ", ".join(f"{n} {v}" for v, n in sorted(result.verdicts.items())) or "none"
     console.print(f"modes: {modes}", highlight=False)

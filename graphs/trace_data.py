@@ -78,6 +78,7 @@ def trace_json(facts: RunFacts, filters: Filters) -> dict[str, Any]:
         "schema": TRACE_SCHEMA,
         "run": facts.name,
         "state": facts.state,
+        "policy": facts.policy_label,
         "models": list(facts.model_labels),
         "rounds": [{"round": key, "nodes": nodes} for key, nodes in rounds.items()],
         "conversations": chats,

@@ -85,7 +85,9 @@ def visible(data: Any) -> Any:
 def trace_tree(facts: RunFacts, data: Mapping[str, Any]) -> Tree:
     """The trace as a tree; `data` comes from `trace_json`."""
     models = ", ".join(data["models"]) or "no agent calls yet"
-    tree = Tree(Text.assemble((data["run"], "bold"), f" · {data['state']} · {models}"))
+    tree = Tree(Text.assemble(
+        (data["run"], "bold"), f" · {data['state']} · policy: {data['policy']} · {models}"
+    ))  # fmt: skip
     by_round: dict[int | None, list[Mapping[str, Any]]] = {}
     for directive in data["directives"]:
         by_round.setdefault(directive["consumed_round"], []).append(directive)

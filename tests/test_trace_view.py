@@ -30,7 +30,7 @@ def _json(run: Path, **filters: Any) -> Any:
 
 def test_the_tree_tells_who_decided_what_on_which_grounds(sample_run: Path) -> None:
     text = _printed(sample_run)
-    assert "sample · not finished · offline (rules)" in text
+    assert "sample · not finished · policy: flow, privileged state · offline (rules)" in text
     assert "directive d001 “make targets smaller” consumed" in text
     assert "decision by curriculum explore yaw" in text
     assert "r01:diagnose#000 critic · diagnose · offline (rules) · ok" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from coda.memory.rows import (
     ProposalRow,
 )
 from coda.memory.rundb import RunDb
+from coda.policy.backbones import policy_label
+from coda.policy.config import PolicyConfig
+from coda.policy.flow import FlowChunkPolicy
 from coda.sim.errors import UnknownName
 
 SHOWN_ROLLOUTS = 12
@@ -43,6 +47,7 @@ def run_facts(db: RunDb, run_dir: Path) -> dict[str, Any]:
         "finished": (run_dir / "result.json").exists(),
         "round": max((n.round or 0 for n in nodes), default=0),
         "rounds": config.get("rounds"),
+        "policy": _policy(config),
         "schedule": (config.get("switches") or {}).get("schedule"),
         "band": (config.get("measuring") or {}).get("band"),
         "success": [
@@ -61,6 +66,12 @@ def run_facts(db: RunDb, run_dir: Path) -> dict[str, Any]:
             "usd": round(totals.cost_usd, 4),
         },
     }
+
+
+def _policy(config: Mapping[str, Any]) -> str:
+    """What the policy is and sees."""
+    backbone = (config.get("switches") or {}).get("backbone") or FlowChunkPolicy.backbone
+    return policy_label(backbone, PolicyConfig.model_validate(config.get("policy") or {}))
 
 
 def run_family(run_dir: Path) -> str:

@@ -69,7 +69,10 @@ def plan(work: Work, state: RoundState) -> RoundUpdate:
 def lay_out(
     work: Work, answer: PlanAnswer, facts: PlanFacts, wanted: Sequence[NewMode]
 ) -> list[Slot]:
-    """Slots of the round: exploring ones by turns over axes, the others by the modes' weights."""
+    """Slots of the round: exploring ones by turns over axes, the others by the modes' weights.
+
+    Each time that an axis has its turn, in this round or a later one, it is about the next task.
+    """
     total = facts.programs
     axes = [*(mode.axis for mode in wanted), *answer.explore_axes] or list(facts.open_axes)
     focus = [mode for mode in facts.modes if mode.mode_id in answer.focus_modes]
@@ -79,13 +82,15 @@ def lay_out(
     easy = easy_from(facts.band)
     mastered = [axis for axis in facts.open_axes if (seen.get(axis) or 0.0) > easy]
     tasks = work.deps.config.family_tasks
+    passes = math.ceil(explore / len(axes))
     slots: list[Slot] = []
     for i in range(explore):
         axis = axes[i % len(axes)]
         again = any(slot["axis"] == axis for slot in slots)
         far = magnitude_of(seen.get(axis), facts.band, again=again)
         joined = join(axis, mastered, i) if axis in mastered else []
-        task = tasks[(work.round - 1 + i + i // len(axes)) % len(tasks)]
+        turn = (work.round - 1) * passes + i // len(axes)
+        task = tasks[(AXES.index(axis) + turn) % len(tasks)]
         slots.append(_slot(work, len(slots), axis, task, None, seen.get(axis), far, joined))
     shares = apportion([mode.weight for mode in focus], total - explore)
     for mode, share in zip(focus, shares, strict=True):

@@ -94,6 +94,7 @@ def train(work: Work, state: RoundState) -> RoundUpdate:
             candidates=config.training.candidates,
             updates=state["settings"]["updates"],
             rollouts=config.training.rollouts,
+            policy_share=min(config.training.policy_share, solved_share(groups)),
         ),
         text=work.deps.text,
         splits=work.deps.splits,
@@ -219,6 +220,12 @@ def widened(program: GenerationProgram, splits: Splits) -> set[Axis]:
 def posterior_mean(count: Count) -> float:
     """Mean of the success rate under Jeffreys' prior; never 0 or 1."""
     return (count.successes + 0.5) / (count.trials + 1.0)
+
+
+def solved_share(groups: Sequence[FailureGroup]) -> float:
+    """Mean success of the policy over the round's programs; 1 where none was rolled out."""
+    rates = [posterior_mean(count) for count in solved_by_program(groups).values()]
+    return sum(rates) / len(rates) if rates else 1.0
 
 
 def solved_by_program(groups: Sequence[FailureGroup]) -> dict[str, Count]:

@@ -117,6 +117,9 @@ class Training(Section):
     """Episodes of the policy itself on training scenes, beside those that are diagnosed."""
     candidates: Annotated[int, Field(ge=2, le=64)] = 10
     """Candidate chunks at each lookahead decision."""
+    policy_share: Share = 0.3
+    """Share of a search's chunks that execute the policy's own sample, at most: never more than
+    the policy's success in the round's scenes, as what fails soon leads the search nowhere."""
     updates: Count = 4000
     """Gradient updates (the K_pi of the fixed schedule)."""
     modes: Annotated[int, Field(ge=1, le=16)] = 6

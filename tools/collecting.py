@@ -34,6 +34,8 @@ OnProgress = Callable[[int, int, str], None]
 
 BATCH = 48
 """Scenes searched at once."""
+TOGETHER = 3
+"""Other targets whose edits a scene takes over, at most."""
 PREFIX_CHUNKS = 6
 """Most chunks that the policy leads before a search, where phi asks for stage resets and nothing
 is stored to reset to."""
@@ -96,7 +98,7 @@ def training_scenes(
 ) -> tuple[list[Scene], list[int]]:
     """Scenes for a round, never in a held-out cell, and the index of each one's target.
 
-    Targets are drawn by weight; with probability `compose` the edits of some other targets are
+    Targets are drawn by weight; with probability `compose` the edits of up to `TOGETHER` others are
     added, so that difficulties are also met together. A program that cannot be drawn under the
     guard is skipped for that scene.
     """
@@ -112,7 +114,8 @@ def training_scenes(
         chosen = [first]
         if len(targets) > 1 and rng.random() < compose:
             others = rng.permutation([i for i in range(len(targets)) if i != first])
-            chosen += others[: int(rng.integers(1, len(others) + 1))].tolist()
+            most = min(TOGETHER, len(others))
+            chosen += others[: int(rng.integers(1, most + 1))].tolist()
         program = combine([targets[i].program for i in chosen], splits)
         try:
             scene = sample_scene(program, rng, guard=splits)

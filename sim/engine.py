@@ -1,15 +1,16 @@
 """`BatchSim`: many scenes stepped in chunks, bit-identical for any batch and thread count.
 
-One control step is one vectorised differential IK step for the whole batch, one native call that
-steps the physics of every scene, and one vectorised reading of the states.
+A batch is cut into pieces that take turns on the threads. A turn is one control step of a piece's
+scenes: differential IK, physics, reading the states, all three outside Python's lock, and then the
+verifiers.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
 
 import mujoco
 import numpy as np
@@ -17,13 +18,14 @@ import numpy.typing as npt
 
 from coda.sim import kinematics
 from coda.sim.errors import SimulationError
-from coda.sim.frame import Array, SimFrame
+from coda.sim.frame import FRAME_SIZE, Array, SimFrame
 from coda.sim.layout import Layout, layout
 from coda.sim.mjcf import PHYSICS_DT_S, compile_scene
 from coda.sim.physics import STATE, Index, Physics, RolloutPhysics
 from coda.sim.predicates import Bool, holds
 from coda.sim.recorder import Recorder
 from coda.sim.scene import Scene
+from coda.sim.turns import take_turns
 
 CONTROL_HZ = 20.0
 CHUNK = 8
@@ -35,16 +37,16 @@ ROT_SCALE_RAD = 0.5
 """Rotation of a full action [rad]."""
 LEASH_M = 0.06
 """Furthest that the commanded pose may run ahead of the real one [m]."""
-MAX_JOINT_STEP_RAD = 0.12
-"""Fastest joint motion in one control step [rad]."""
 SETTLE_STEPS = 6
 """Control steps that a reset lets the scene settle for."""
 FINGER_OPEN_M = 0.04
 """Position of each finger when open [m]."""
 FLOOR_M = 0.004
 """Lowest commanded height of the finger tips above the table [m]."""
-
-K = TypeVar("K")
+SCALES = (POS_SCALE_M, ROT_SCALE_RAD, LEASH_M, FLOOR_M)
+"""In the order in which `kernels.command` takes them."""
+PIECES_PER_THREAD = 2
+"""A batch is cut into so many pieces for each thread, so that none waits long for the others."""
 
 
 def substeps(control_hz: float, dt_s: float) -> int:
@@ -89,6 +91,28 @@ class ChunkResult:
     """State after every control step, where asked for."""
 
 
+class _Run:
+    """A chunk on its way: pieces write to their own scenes' rows."""
+
+    def __init__(self, actions: Array, *, keep: bool) -> None:
+        batch, length, _ = actions.shape
+        self.actions = actions
+        self.steps = np.zeros(batch, dtype=np.int64)
+        self.success = np.zeros(batch, dtype=np.bool_)
+        self.crashed = np.zeros(batch, dtype=np.bool_)
+        self.kept: Array = np.empty((length if keep else 0, batch, FRAME_SIZE))
+        """Packed frames after every control step, where asked for."""
+
+
+@dataclass
+class _Piece:
+    """Scenes that are stepped together until each stops."""
+
+    rows: Index
+    done: int = 0
+    """Control steps."""
+
+
 class BatchSim:
     """A batch of scenes with their own models and states.
 
@@ -127,8 +151,11 @@ class BatchSim:
         self._layouts, self.physics = tuple(layouts), physics
         self._recorder = Recorder(layouts, physics, control_dt_s=1.0 / CONTROL_HZ)
         self._q_cmd = np.zeros((self.batch, kinematics.N_JOINTS))
+        self._scales = np.array(SCALES)
         self._hold = np.zeros(self.batch, dtype=np.int64)
-        self._verifiers = _group([s.nu.terms for s in self.scenes])
+        self._verifiers = list(dict.fromkeys(s.nu.terms for s in self.scenes))
+        numbers = {terms: number for number, terms in enumerate(self._verifiers)}
+        self._verifier = np.array([numbers[s.nu.terms] for s in self.scenes])
         self._hold_steps = np.array(
             [max(1, int(np.ceil(s.nu.hold_s * CONTROL_HZ - 1e-9))) for s in self.scenes]
         )
@@ -176,9 +203,9 @@ class BatchSim:
         start = np.array([s.sigma.robot.xyz for s in self.scenes])
         rot = kinematics.down_rot([s.sigma.robot.yaw for s in self.scenes])
         self._q_cmd, _ = kinematics.solve_ik(start, rot)
-        rec, states = self._recorder, self.physics.states
-        rec.command_pos[:], rec.command_rot[:] = start, rot
-        rec.gripper_command[:] = -1.0
+        live, states = self._recorder.live, self.physics.states
+        live.command_pos[:], live.command_rot[:] = start, rot
+        live.gripper_command[:] = -1.0
         self._hold[:] = 0
         for i, lay in enumerate(self._layouts):
             states[i, : len(lay.start)] = lay.start
@@ -187,44 +214,47 @@ class BatchSim:
         states[:, 1 + arm], states[:, 2 + arm] = FINGER_OPEN_M, -FINGER_OPEN_M
         everyone = np.arange(self.batch)
         if settle_steps:
-            self.physics.step(everyone, self._ctrl(everyone), self._substeps * settle_steps)
+            self._settle(everyone, self._substeps * settle_steps)
         states[:, 0] = 0.0
-        rec.read(everyone, first=True)
+        self._recorder.read(everyone, first=True)
         return self.frame()
+
+    def _settle(self, rows: Index, steps: int) -> None:
+        """Physics steps of scenes `rows` under their present commands."""
+
+        def turn(piece: Index) -> bool:
+            self.physics.step(piece, self._ctrl(piece), steps)
+            return False
+
+        pieces = [functools.partial(turn, piece) for piece in self._pieces(rows)]
+        take_turns(pieces, self.physics.threads)
+
+    def _pieces(self, rows: Index) -> list[Index]:
+        """Scenes `rows` in pieces of about one size, with like scenes side by side."""
+        threads = self.physics.threads
+        if threads == 1:
+            return [rows]
+        order = np.lexsort((rows, self.physics.kind[rows], self._verifier[rows]))
+        return np.array_split(rows[order], min(len(rows), PIECES_PER_THREAD * threads))
 
     def _ctrl(self, rows: Index) -> Array:
         """Commands (n, 9): joint angles, then the two finger positions."""
-        half = 0.5 * FINGER_OPEN_M * (1.0 - self._recorder.gripper_command[rows])
+        half = 0.5 * FINGER_OPEN_M * (1.0 - self._recorder.live.gripper_command[rows])
         return np.concatenate((self._q_cmd[rows], half[:, None], -half[:, None]), axis=1)
 
-    def _command(self, action: Array, idx: Index) -> None:
-        """Move the commanded poses by normalised actions (n, 7) and solve one IK step."""
-        rec = self._recorder
-        pos = rec.command_pos[idx] + POS_SCALE_M * action[:, :3]
-        lead = pos - rec.ee_pos[idx]
-        reach = np.sqrt((lead * lead).sum(axis=1))
-        factor = np.minimum(1.0, LEASH_M / np.maximum(reach, 1e-9))
-        pos = rec.ee_pos[idx] + lead * factor[:, None]
-        pos[:, 2] = np.maximum(pos[:, 2], FLOOR_M)
-        rec.command_pos[idx] = pos
-        turn = kinematics.exp_rot(ROT_SCALE_RAD * action[:, 3:6])
-        rec.command_rot[idx] = turn @ rec.command_rot[idx]
-        grip = action[:, 6]
-        rec.gripper_command[idx] = np.where(grip == 0, rec.gripper_command[idx], np.sign(grip))
-        self._q_cmd[idx] = kinematics.ik_step(
-            self._q_cmd[idx],
-            rec.command_pos[idx],
-            rec.command_rot[idx],
-            max_step_rad=MAX_JOINT_STEP_RAD,
-        )
+    def _command(self, action: Array, idx: Index) -> Array:
+        """Move the commanded poses by normalised actions (n, 7); commands (n, 9) for physics."""
+        self._recorder.command(idx, action, self._scales)
+        self._recorder.descend(idx, self._q_cmd)
+        return self._ctrl(idx)
 
-    def _advance(self, idx: Index) -> Index:
-        """One control step of scenes `idx`; returns those whose state broke."""
-        states, before = self.physics.states, self.physics.states[idx, 0].copy()
-        self.physics.step(idx, self._ctrl(idx), self._substeps)
-        self._recorder.read(idx)
-        ran = states[idx, 0] - before > (self._substeps - 0.5) * self._dt_s
-        return np.asarray(idx[~(self._recorder.finite(idx) & ran)])
+    def _advance(self, idx: Index, action: Array) -> Bool:
+        """One control step of scenes `idx` (n,); whether each is still sound, (n,)."""
+        before = self._recorder.live.time_s[idx]
+        self.physics.step(idx, self._command(action, idx), self._substeps)
+        sound = self._recorder.read(idx)
+        ran = self.physics.states[idx, 0] - before > (self._substeps - 0.5) * self._dt_s
+        return np.asarray(sound & ran)
 
     def step_chunk(
         self, actions: Array, active: Bool | None = None, *, keep: bool = False
@@ -244,49 +274,55 @@ class BatchSim:
             )
         live = np.ones(self.batch, dtype=np.bool_) if active is None else active.copy()
         clipped = np.clip(np.nan_to_num(actions, nan=0.0), -1.0, 1.0)
-        steps = np.zeros(self.batch, dtype=np.int64)
-        success = np.zeros(self.batch, dtype=np.bool_)
-        crashed = np.zeros(self.batch, dtype=np.bool_)
-        frames: list[SimFrame] = []
-        for h in range(actions.shape[1]):
-            idx = np.flatnonzero(live)
-            if not idx.size:
-                break
-            self._command(clipped[idx, h], idx)
-            bad = self._advance(idx)
-            steps[idx] += 1
-            crashed[bad] = True
-            live[bad] = False
-            won = self._verify(np.flatnonzero(live))
-            success[won] = True
-            live[won] = False
-            if keep:
-                frames.append(self.frame())
-        return ChunkResult(self.frame(), steps, success, crashed, tuple(frames))
+        run = _Run(np.ascontiguousarray(clipped), keep=keep)
+        pieces = self._pieces(np.flatnonzero(live)) if live.any() and actions.shape[1] else []
+        turns = [functools.partial(self._turn, run, _Piece(rows)) for rows in pieces]
+        take_turns(turns, self.physics.threads)
+        packed = self._recorder.packed
+        for h in range(len(run.kept)):  # scenes that were not stepped any more
+            still = run.steps <= h
+            run.kept[h, still] = packed[still]
+        frames = tuple(SimFrame.unpack(kept) for kept in run.kept[: run.steps.max()])
+        return ChunkResult(self.frame(), run.steps, run.success, run.crashed, frames)
+
+    def _turn(self, run: _Run, piece: _Piece) -> bool:
+        """One control step of a piece of a chunk; whether there is another."""
+        idx, h = piece.rows, piece.done
+        sound = self._advance(idx, run.actions[idx, h])
+        run.steps[idx] += 1
+        run.crashed[idx[~sound]] = True
+        piece.rows = idx[sound]
+        won = self._verify(piece.rows)
+        run.success[piece.rows[won]] = True
+        piece.rows = piece.rows[~won]
+        if len(run.kept):
+            run.kept[h, idx] = self._recorder.packed[idx]
+        piece.done += 1
+        return bool(piece.rows.size) and piece.done < run.actions.shape[1]
 
     def verified_now(self) -> Bool:
         """Truth (B,) of each scene's verifier in the present state, without its settle time."""
-        frame = self.frame()
-        result = np.zeros(self.batch, dtype=np.bool_)
-        for terms, members in self._verifiers:
-            result[members] = holds(terms, frame[members])
+        return self._holds(np.arange(self.batch))
+
+    def _holds(self, idx: Index) -> Bool:
+        """Truth (n,) of the verifiers of scenes `idx` in the present state."""
+        result = np.zeros(len(idx), dtype=np.bool_)
+        numbers = self._verifier[idx]
+        for number in set(numbers.tolist()):
+            mine = numbers == number
+            result[mine] = holds(self._verifiers[number], self._recorder.frame(idx[mine]))
         return result
 
-    def _verify(self, idx: Index) -> Index:
-        """Those of scenes `idx` whose verifier has held for its settle time."""
-        mine = np.zeros(self.batch, dtype=np.bool_)
-        mine[idx] = True
-        for terms, members in self._verifiers:
-            chosen = members[mine[members]]
-            if chosen.size:
-                now = holds(terms, self._recorder.frame(chosen))
-                self._hold[chosen] = np.where(now, self._hold[chosen] + 1, 0)
-        return np.asarray(idx[self._hold[idx] >= self._hold_steps[idx]])
+    def _verify(self, idx: Index) -> Bool:
+        """Whether the verifier of each of scenes `idx` has held for its settle time, (n,)."""
+        held = np.where(self._holds(idx), self._hold[idx] + 1, 0)
+        self._hold[idx] = held
+        return np.asarray(held >= self._hold_steps[idx])
 
     def snapshot(self) -> Snapshot:
         """Copy the full state of every scene."""
         states = self.physics.states.copy()
-        return Snapshot(states, self._q_cmd.copy(), self._hold.copy(), self.frame().pack())
+        return Snapshot(states, self._q_cmd.copy(), self._hold.copy(), self._recorder.packed.copy())
 
     def restore(self, snapshot: Snapshot, rows: Sequence[int] | None = None) -> SimFrame:
         """Return to a snapshot; scene b takes the snapshot's row ``rows[b]`` (b where None)."""
@@ -297,7 +333,7 @@ class BatchSim:
         self.physics.states[:, :width] = snapshot.physics[order][:, :width]
         self._q_cmd[:] = snapshot.q_cmd[order]
         self._hold[:] = snapshot.hold[order]
-        self._recorder.load(SimFrame.unpack(snapshot.frame[order]))
+        self._recorder.packed[:] = snapshot.frame[order]
         return self.frame()
 
     def branch(self, copies: int) -> BatchSim:
@@ -320,10 +356,3 @@ def compile_scenes(scenes: Sequence[Scene], *, threads: int = 1) -> list[mujoco.
     with ThreadPoolExecutor(max(1, threads)) as pool:
         models = dict(zip(unique, pool.map(compile_scene, unique.values()), strict=True))
     return [models[id(scene)] for scene in scenes]
-
-
-def _group(keys: Sequence[K]) -> list[tuple[K, npt.NDArray[np.int64]]]:
-    groups: dict[K, list[int]] = {}
-    for i, key in enumerate(keys):
-        groups.setdefault(key, []).append(i)
-    return [(key, np.array(members)) for key, members in groups.items()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
@@ -125,17 +126,15 @@ class SimFrame:
 
     @classmethod
     def unpack(cls, packed: npt.NDArray[Any]) -> Self:
-        """Inverse of `pack`; leading shape (B, F)."""
-        values: dict[str, Array] = {}
+        """Inverse of `pack`; leading shape (B, F). Fields of float64 are views."""
+        values = np.asarray(packed, dtype=np.float64)
+        parts: dict[str, Array] = {}
         start = 0
-        for f in fields(cls):
-            shape = _SHAPES[f.name]
-            size = int(np.prod(shape))
-            values[f.name] = np.asarray(
-                packed[:, start : start + size].reshape(-1, *shape), dtype=np.float64
-            )
-            start += size
-        return cls(**values)
+        for name, shape in _SHAPES.items():
+            stop = start + math.prod(shape)
+            parts[name] = values[:, start:stop].reshape(len(values), *shape)
+            start = stop
+        return cls(**parts)
 
     def __getitem__(self, index: Any) -> Self:
         """Select states by an index array, a mask or a slice (the batch axis stays)."""

@@ -23,6 +23,8 @@ HOME_Q: tuple[float, ...] = (0.0, 0.196, 0.0, -2.618, 0.0, 2.942, 0.785)
 DAMPING = 0.03
 """Damping of the least-squares IK [rad-equivalent]."""
 NULLSPACE_GAIN = 0.05
+MAX_STEP_RAD = 0.12
+"""Fastest joint motion in one control step [rad]."""
 
 
 @functools.cache
@@ -43,6 +45,12 @@ def quat_to_rot(quat: npt.ArrayLike) -> Array:
 
 
 class _Chain:
+    """What is fixed about the arm.
+
+    Attributes:
+        numbers: All but the furthest joint step of `kernels.descend`'s `arm`.
+    """
+
     def __init__(self) -> None:
         root = ET.fromstring(robot_xml())
         bodies = {b.get("name"): b for b in root.iter("body")}
@@ -63,11 +71,10 @@ class _Chain:
             tool_p, tool_r = tool_p + tool_r @ p, tool_r @ r
         # the grip frame has the fingers opening along y; robosuite's opens along x
         quarter = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
-        self.pos, self.rot = np.array(pos), np.array(rot)
-        self.tool_pos, self.tool_rot = tool_p, tool_r @ quarter
-        self.low, self.high = np.array(low) + 0.02, np.array(high) - 0.02
-        for array in (self.pos, self.rot, self.tool_pos, self.tool_rot, self.low, self.high):
-            array.setflags(write=False)
+        pos, rot = [*pos, tool_p], [*rot, tool_r @ quarter]
+        fixed = np.concatenate((np.array(pos)[:, None], np.array(rot)), axis=1).reshape(-1)
+        limits = (np.array(low) + 0.02, np.array(high) - 0.02)
+        self.numbers = np.concatenate((fixed, HOME_Q, *limits, (DAMPING**2, NULLSPACE_GAIN)))
 
 
 def _transform(body: ET.Element) -> tuple[Array, Array]:
@@ -79,6 +86,12 @@ def _transform(body: ET.Element) -> tuple[Array, Array]:
 def chain() -> _Chain:
     """Fixed transforms and joint limits, read once."""
     return _Chain()
+
+
+@functools.cache
+def arm(max_step_rad: float = MAX_STEP_RAD) -> Array:
+    """The arm's numbers as `kernels.descend` takes them."""
+    return np.append(chain().numbers, max_step_rad)
 
 
 def quats_to_rots(quats: Array) -> Array:
@@ -93,32 +106,6 @@ def quats_to_rots(quats: Array) -> Array:
     return np.stack([np.stack(row, axis=1) for row in rows], axis=1)
 
 
-def _links(q: Array) -> tuple[Array, Array, Array, Array]:
-    """Grip position, last link's rotation, and every joint's origin and axis (B, 7, 3)."""
-    fixed = chain()
-    batch = q.shape[0]
-    cos, sin = np.cos(q), np.sin(q)
-    p = np.zeros((batch, 3))
-    rot = np.broadcast_to(np.eye(3), (batch, 3, 3))
-    origins = np.empty((batch, N_JOINTS, 3))
-    axes = np.empty((batch, N_JOINTS, 3))
-    for i in range(N_JOINTS):
-        p = p + rot @ fixed.pos[i]
-        base = rot @ fixed.rot[i]
-        c, s = cos[:, i, None], sin[:, i, None]
-        x, y = base[:, :, 0], base[:, :, 1]
-        rot = np.stack((x * c + y * s, y * c - x * s, base[:, :, 2]), axis=2)
-        origins[:, i] = p
-        axes[:, i] = rot[:, :, 2]
-    return p + rot @ fixed.tool_pos, rot, origins, axes
-
-
-def forward_pose(q: Array) -> tuple[Array, Array]:
-    """Position (B, 3) [m] and rotation (B, 3, 3) of the grip frame at joint angles (B, 7) [rad]."""
-    p, rot, _, _ = _links(q)
-    return p, rot @ chain().tool_rot
-
-
 def forward(q: Array) -> tuple[Array, Array, Array]:
     """Pose of the grip frame and its geometric Jacobian.
 
@@ -128,11 +115,14 @@ def forward(q: Array) -> tuple[Array, Array, Array]:
     Returns:
         Position (B, 3) [m], rotation (B, 3, 3), Jacobian (B, 6, 7) (linear rows first).
     """
-    p, rot, origins, axes = _links(q)
-    jac = np.empty((q.shape[0], 6, N_JOINTS))
-    jac[:, :3] = np.cross(axes, p[:, None, :] - origins).transpose(0, 2, 1)
-    jac[:, 3:] = axes.transpose(0, 2, 1)
-    return p, rot @ chain().tool_rot, jac
+    from coda.sim import kernels
+
+    angles = np.array(q, dtype=np.float64).reshape(-1)
+    out = np.empty((len(q), kernels.SCRATCH))
+    for b in range(len(q)):
+        kernels.descend(np.array([b]), angles, out[b], 0, 0, arm(), 0, out[b])
+    jac = out[:, 12 : 12 + 6 * N_JOINTS].reshape(-1, 6, N_JOINTS)
+    return out[:, :3].copy(), out[:, 3:12].reshape(-1, 3, 3), jac
 
 
 def rotvec(rot: Array) -> Array:
@@ -163,19 +153,6 @@ def exp_rot(vec: Array) -> Array:
     return np.asarray(np.eye(3) + a * k + b * (k @ k))
 
 
-def ik_step(q: Array, target_pos: Array, target_rot: Array, *, max_step_rad: float) -> Array:
-    """One damped least-squares step from `q` (B, 7) towards the target poses; (B, 7) [rad]."""
-    pos, rot, jac = forward(q)
-    error = np.concatenate((target_pos - pos, rotvec(target_rot @ rot.transpose(0, 2, 1))), axis=1)
-    jac_t = jac.transpose(0, 2, 1)
-    gram = jac @ jac_t + (DAMPING**2) * np.eye(6)
-    home = NULLSPACE_GAIN * (np.asarray(HOME_Q) - q)
-    rhs = error[:, :, None] - jac @ home[:, :, None]
-    dq = home + (jac_t @ np.linalg.solve(gram, rhs))[:, :, 0]
-    fixed = chain()
-    return np.clip(q + np.clip(dq, -max_step_rad, max_step_rad), fixed.low, fixed.high)
-
-
 def down_rot(yaw: npt.ArrayLike) -> Array:
     """Grip rotations (B, 3, 3) with the fingers down and turned by `yaw` (B,) [rad]."""
     angle = np.atleast_1d(np.asarray(yaw, dtype=np.float64))
@@ -196,9 +173,13 @@ def solve_ik(target_pos: Array, target_rot: Array, *, iterations: int = 80) -> t
     Returns:
         Joint angles (B, 7) [rad] and the remaining error (B,): metres plus 0.1 m per rad.
     """
-    q = np.tile(np.asarray(HOME_Q), (target_pos.shape[0], 1))
-    for _ in range(iterations):
-        q = ik_step(q, target_pos, target_rot, max_step_rad=0.2)
+    from coda.sim import kernels
+
+    batch = len(target_pos)
+    q = np.tile(np.asarray(HOME_Q), (batch, 1))
+    goal = np.concatenate((target_pos, target_rot.reshape(batch, 9)), axis=1).reshape(-1)
+    work, rows = np.empty(kernels.SCRATCH), np.arange(batch)
+    kernels.descend(rows, q.reshape(-1), goal, 0, 12, arm(0.2), iterations, work)
     pos, rot, _ = forward(q)
     angle = np.linalg.norm(rotvec(target_rot @ rot.transpose(0, 2, 1)), axis=1)
     return q, np.linalg.norm(target_pos - pos, axis=1) + 0.1 * angle

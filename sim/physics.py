@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import queue
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,8 +22,6 @@ from coda.sim.frame import Array
 Index = npt.NDArray[np.int64]
 STATE = mujoco.mjtState.mjSTATE_FULLPHYSICS
 """What a state holds: time, generalised positions and velocities."""
-PIECES_PER_THREAD = 4
-"""A batch is cut into about so many pieces for each thread, so that none waits long."""
 
 
 class Physics(Protocol):
@@ -38,6 +35,10 @@ class Physics(Protocol):
     """(B, S): time, qpos, qvel of every scene. May be written to between steps."""
     touch: Array
     """(B, N): readings of every scene's contact sensors in its last physics step."""
+    kind: Index
+    """(B,): scenes of one kind are stepped together at the least cost."""
+    threads: int
+    """How many threads may call `step` at once, for different scenes."""
 
     def step(self, rows: Index, ctrl: Array, substeps: int) -> None:
         """Advance scenes `rows` (n,) by `substeps` physics steps under commands (n, nu).
@@ -49,12 +50,6 @@ class Physics(Protocol):
     def branch(self, rows: Index) -> Physics:
         """A batch of scenes `rows` (may repeat) of this one, with states of its own."""
         ...
-
-
-@functools.cache
-def _workers(threads: int) -> ThreadPoolExecutor:
-    """The pool of worker threads of a size, shared by all batches and joined at exit."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="physics")
 
 
 @functools.cache
@@ -80,7 +75,6 @@ def _sizes(model: mujoco.MjModel) -> _Sizes:
 class _Group:
     """Scenes whose models have the same sizes, so that one native call can step them."""
 
-    rows: Index
     state_size: int
     sensor_size: int
     scratch: queue.SimpleQueue[mujoco.MjData]
@@ -94,12 +88,12 @@ class RolloutPhysics:
 
     Args:
         models: Compiled models, one a scene; may repeat.
-        threads: Worker threads.
+        threads: How many threads may call `step` at once.
     """
 
     def __init__(self, models: Sequence[mujoco.MjModel], *, threads: int = 1) -> None:
         self._models = list(models)
-        self._threads = max(1, threads)
+        self.threads = max(1, threads)
         self._scratch: dict[_Sizes, queue.SimpleQueue[mujoco.MjData]] = {}
         self._arrange()
 
@@ -107,25 +101,28 @@ class RolloutPhysics:
         members: dict[_Sizes, list[int]] = {}
         for i, model in enumerate(self._models):
             members.setdefault(_sizes(model), []).append(i)
-        self._groups = [self._group(key, np.array(rows)) for key, rows in members.items()]
+        self._groups = [self._group(key, rows[0]) for key, rows in members.items()]
         batch = len(self._models)
+        self.kind: Index = np.zeros(batch, dtype=np.int64)
+        for number, rows in enumerate(members.values()):
+            self.kind[rows] = number
         self.states: Array = np.zeros((batch, max(g.state_size for g in self._groups)))
         self.touch: Array = np.zeros((batch, max(g.sensor_size for g in self._groups)))
 
-    def _group(self, key: _Sizes, rows: Index) -> _Group:
-        model = self._models[int(rows[0])]
+    def _group(self, key: _Sizes, first: int) -> _Group:
+        model = self._models[first]
         if key not in self._scratch:
             self._scratch[key] = queue.SimpleQueue()
-            for _ in range(self._threads):
+            for _ in range(self.threads):
                 self._scratch[key].put(mujoco.MjData(model))
         size = mujoco.mj_stateSize(model, STATE)
-        return _Group(rows, size, model.nsensordata, self._scratch[key])
+        return _Group(size, model.nsensordata, self._scratch[key])
 
     def branch(self, rows: Index) -> RolloutPhysics:
-        """A batch of scenes `rows`; models, worker threads and scratch memory are shared."""
+        """A batch of scenes `rows`; models and scratch memory are shared."""
         other = RolloutPhysics.__new__(RolloutPhysics)
         other._models = [self._models[i] for i in rows.tolist()]
-        other._threads, other._scratch = self._threads, self._scratch
+        other.threads, other._scratch = self.threads, self._scratch
         other._arrange()
         width = other.states.shape[1]
         other.states[:] = self.states[rows][:, :width]
@@ -133,27 +130,16 @@ class RolloutPhysics:
 
     def step(self, rows: Index, ctrl: Array, substeps: int) -> None:
         """Advance scenes; see `Physics.step`. Raises `SimulationError` for duplicate rows."""
-        place = np.full(len(self._models), -1)
-        place[rows] = np.arange(len(rows))
-        if int((place >= 0).sum()) != len(rows):
-            raise SimulationError(f"rows to step repeat: {rows.tolist()!r:.80}.")
-        pieces: list[tuple[_Group, Index, Array]] = []
-        most = max(1, -(-len(rows) // (PIECES_PER_THREAD * self._threads)))
-        for group in self._groups:
-            chosen = group.rows[place[group.rows] >= 0]
-            count = 1 if self._threads == 1 else -(-len(chosen) // most)
-            pieces += [
-                (group, part, ctrl[place[part]])
-                for part in np.array_split(chosen, max(1, count))
-                if part.size
-            ]
-        if self._threads == 1 or len(pieces) == 1:
-            for piece in pieces:
-                self._run(*piece, substeps)
+        wanted = rows.tolist()
+        if len(set(wanted)) != len(wanted):
+            raise SimulationError(f"rows to step repeat: {wanted!r:.80}.")
+        kinds = self.kind[rows]
+        if (kinds == kinds[:1]).all():
+            self._run(self._groups[int(kinds[0])], rows, ctrl, substeps)
             return
-        jobs = [_workers(self._threads).submit(self._run, *piece, substeps) for piece in pieces]
-        for job in jobs:
-            job.result()
+        for number in np.unique(kinds).tolist():
+            chosen = kinds == number
+            self._run(self._groups[number], rows[chosen], ctrl[chosen], substeps)
 
     def _run(self, group: _Group, rows: Index, ctrl: Array, substeps: int) -> None:
         """Step scenes of one group in the calling thread; they write to their own rows only."""

@@ -303,4 +303,6 @@ def holds(terms: tuple[PredicateTerm, ...], frame: SimFrame) -> Bool:
     result = np.ones(frame.batch, dtype=np.bool_)
     for term in terms:
         result &= evaluate(term, frame)[0]
+        if not result.any():
+            break
     return result

@@ -27,6 +27,8 @@ class LoopPhysics:
 
     def __init__(self, models: Sequence[mujoco.MjModel]) -> None:
         self._models = list(models)
+        self.kind: Index = np.zeros(len(self._models), dtype=np.int64)
+        self.threads = 1
         sizes = [mujoco.mj_stateSize(model, STATE) for model in models]
         self.states: Array = np.zeros((len(sizes), max(sizes)))
         self.touch: Array = np.zeros((len(sizes), max(m.nsensordata for m in models)))

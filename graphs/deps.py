@@ -20,7 +20,7 @@ from coda.memory.rundb import RunDb
 from coda.memory.vectors import VectorStore
 from coda.policy.backbones import load_policy
 from coda.policy.critic import ChunkCritic
-from coda.policy.potential import Potential
+from coda.policy.potential import Potential, StatePotential
 from coda.policy.potential_base import base_program
 from coda.policy.text import TextEncoder, shared_encoder
 from coda.sim.families import family
@@ -28,6 +28,7 @@ from coda.sim.gate import Gate
 from coda.sim.splits import Splits
 from coda.tools.acting import Acting, Selected
 from coda.tools.evaluation import Evaluator
+from coda.tools.targets_file import load_targets, value_potential
 
 ROLES = ("scene-builder", "critic", "refuter", "curriculum")
 
@@ -59,7 +60,14 @@ class Deps:
         known = critic.with_name(f"{critic.name}.safetensors").is_file()
         if self.config.switches.signal != "frozen-actor" or not known:
             return policy
-        return Selected(policy=policy, critic=ChunkCritic.load(critic), potential=self.base)
+        return Selected(
+            policy=policy, critic=ChunkCritic.load(critic), potential=self.shaping(name)
+        )
+
+    def shaping(self, name: str) -> StatePotential:
+        """Potential that the critic of a policy was trained under."""
+        path = self.folder.training / f"{name}.json"
+        return value_potential(*load_targets(path)) if path.is_file() else self.base
 
 
 def open_deps(folder: RunFolder, config: RunConfig, on_event: Listener) -> Deps:

@@ -26,6 +26,7 @@ from coda.sim.rollout import EpisodeData
 from coda.sim.splits import Splits
 from coda.tools.collecting import RoundBudget, Target
 from coda.tools.evaluation import tally
+from coda.tools.targets_file import save_targets
 from coda.tools.training import TrainResult, seed_policy, train_round
 
 MODE_SHARE = 0.25
@@ -84,6 +85,9 @@ def train(work: Work, state: RoundState) -> RoundUpdate:
             work.deps.modes.set_status(
                 work.key, mode.mode_id, "training", f"trained in round {work.round}"
             )
+    save_targets(
+        work.deps.folder.training / f"{policy_name(work.round)}.json", targets, work.deps.base
+    )
     result = train_round(
         policy,
         _critic(work),
@@ -99,6 +103,7 @@ def train(work: Work, state: RoundState) -> RoundUpdate:
         text=work.deps.text,
         splits=work.deps.splits,
         base=work.deps.base,
+        previous=work.deps.shaping(policy_name(work.round - 1)),
         rollouts=[trial.episode for group in groups for trial in group.trials],
         round_index=work.round,
         seed=work.seed("train"),

@@ -62,6 +62,11 @@ class RunFolder:
         return self.path / "policies"
 
     @property
+    def training(self) -> Path:
+        """What each round trained on: programs, potentials and weights."""
+        return self.path / "training"
+
+    @property
     def replay(self) -> Path:
         """Replay buffers by round."""
         return self.path / "replay"

@@ -13,7 +13,7 @@ from torch import Tensor
 from coda.policy.base import ChunkPolicy, PolicyError
 from coda.policy.config import LearnerConfig
 from coda.policy.observation import Observation, observe_vector
-from coda.policy.potential import Potential
+from coda.policy.potential import StatePotential
 from coda.policy.replay import SOURCES, Replay
 from coda.sim.frame import SimFrame
 
@@ -89,7 +89,7 @@ def _pictures(policy: ChunkPolicy, replay: Replay) -> Tensor | None:
     return torch.from_numpy(replay.pictures).to(policy.device.torch)
 
 
-def potential_columns(potential: Potential | None, replay: Replay) -> tuple[Tensor, Tensor]:
+def potential_columns(potential: StatePotential | None, replay: Replay) -> tuple[Tensor, Tensor]:
     """Phi (S,) float32 and stage (S,) of every stored state; zeros where there is none."""
     phi = np.zeros(replay.states, np.float32)
     stage = np.zeros(replay.states, np.int64)
@@ -102,7 +102,7 @@ def potential_columns(potential: Potential | None, replay: Replay) -> tuple[Tens
 
 
 def build(
-    policy: ChunkPolicy, replay: Replay, potential: Potential | None, config: LearnerConfig
+    policy: ChunkPolicy, replay: Replay, potential: StatePotential | None, config: LearnerConfig
 ) -> RoundData:
     """Put a replay's tensors on the policy's device; `candidates` are drawn by `refresh`."""
     device = policy.device.torch

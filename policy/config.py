@@ -111,6 +111,10 @@ class LearnerConfig(_Config):
     backup: Literal["mean", "max"] = "mean"
     """Bootstrap from one of the N drawn at random (the policy's own value), or from the best
     (the value of best-of-N selection, N critic evaluations more)."""
+    advantage: Literal["critic", "step"] = "critic"
+    """Critic: A = Q(s, a) - mean_N Q(s, .), which asks the critic what the chunk is worth. Step:
+    A = r + gamma^k V(s') - V(s) with V = Phi + mean_N Q'(s, .), from where the chunk really led
+    (the simulator is deterministic)."""
     temperature: Annotated[float, Field(gt=0.0)] = 3.0
     """Weights are exp(A / (temperature * std A)), clipped."""
     max_weight: Annotated[float, Field(ge=1.0)] = 3.0

@@ -23,7 +23,7 @@ from coda.policy.batches import (
 )
 from coda.policy.config import LearnerConfig, SftConfig
 from coda.policy.critic import ChunkCritic
-from coda.policy.potential import Potential
+from coda.policy.potential import StatePotential
 from coda.policy.replay import SOURCES, Replay
 from coda.policy.values import CriticTrainer, adopt_potential
 
@@ -160,11 +160,12 @@ def update_round(
     policy: ChunkPolicy,
     critic: ChunkCritic,
     replay: Replay,
-    potential: Potential | None,
+    potential: StatePotential | None,
     config: LearnerConfig,
     *,
     generator: torch.Generator,
-    previous: Potential | None = None,
+    previous: StatePotential | None = None,
+    imitate_first: bool = False,
 ) -> RoundReport:
     """One round: critic updates, advantages, weighted actor updates, `cycles` times.
 
@@ -175,18 +176,25 @@ def update_round(
         potential: Phi of this round; None means Phi = 0.
         config: Signal, updates, rates.
         generator: CPU generator; the result is a function of its state.
-        previous: Potential that the critic was last trained under, where it differs.
+        previous: Potential that the critic was last trained under; None for a fresh critic.
+        imitate_first: Of several cycles, the first one's actor updates come before any of the
+            critic, without advantages: a policy whose normalisers have just been fitted again acts
+            like no one, and its chunks are what the critic's values are about.
     """
     if not len(replay):
         raise LearningError("the replay is empty; add episodes before a round of learning.")
     start = time.perf_counter()
     learner = _Round(policy, critic, replay, potential, config, generator)
+    imitate_first = imitate_first and config.cycles > 1
+    if imitate_first:
+        learner.train_actor()
     for cycle in range(config.cycles):
         refresh(learner.data, policy, generator)
         if cycle == 0 and previous is not None and config.shaped:
             learner.adopt(previous)
         learner.train_critic(config.critic_updates + (config.critic_warmup if cycle == 0 else 0))
-        learner.train_actor()
+        if cycle > 0 or not imitate_first:
+            learner.train_actor()
     return learner.report(start)
 
 
@@ -198,7 +206,7 @@ class _Round:
         policy: ChunkPolicy,
         critic: ChunkCritic,
         replay: Replay,
-        potential: Potential | None,
+        potential: StatePotential | None,
         config: LearnerConfig,
         generator: torch.Generator,
     ) -> None:
@@ -224,11 +232,13 @@ class _Round:
         self.seconds = {"critic": 0.0, "actor": 0.0}
         self.shift_error = 0.0
 
-    def adopt(self, previous: Potential) -> None:
+    def adopt(self, previous: StatePotential) -> None:
         """Shift the critic from the previous potential to this one."""
-        old = (x.to(self.device) for x in potential_columns(previous, self.replay))
+        phi, stage = (x.to(self.device) for x in potential_columns(previous, self.replay))
+        if torch.equal(phi, self.data.phi) and torch.equal(stage, self.data.stage):
+            return
         self.shift_error = adopt_potential(
-            self.values, *old, updates=self.config.adopt_updates, generator=self.generator
+            self.values, phi, stage, updates=self.config.adopt_updates, generator=self.generator
         )
 
     def train_critic(self, updates: int) -> None:

@@ -7,7 +7,9 @@ targets, whatever Phi says there (`coda.policy.targets`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +34,14 @@ class PotentialValue:
     def __getitem__(self, rows: slice | npt.NDArray[np.int64]) -> PotentialValue:
         """Select rows."""
         return PotentialValue(self.phi[rows], self.stage[rows], self.tau[rows])
+
+
+class StatePotential(Protocol):
+    """A function of the present state that may shape rewards: all that value learning asks of."""
+
+    def evaluate(self, frame: SimFrame) -> PotentialValue:
+        """Phi, stage and progress of B states."""
+        ...
 
 
 class Potential:
@@ -73,3 +83,27 @@ class Potential:
         stage = entered.shape[1] - 1 - np.argmax(entered[:, ::-1], axis=1)
         now = tau[np.arange(frame.batch), stage]
         return PotentialValue(self.base[stage] + self.shares[stage] * now, stage, now)
+
+
+class BlendedPotential:
+    """Weighted mean of potentials of one family: a function of the state in [0, 1] like each.
+
+    Stage and progress are those of the first, whose stages a critic is told.
+
+    Args:
+        parts: Potentials, at least one.
+        weights: Their weights, not negative; taken as equal where all are zero.
+    """
+
+    def __init__(self, parts: Sequence[Potential], weights: Sequence[float]) -> None:
+        if not parts or len(parts) != len(weights) or min(weights) < 0:
+            raise ValueError(f"{len(parts)} potentials with weights {list(weights)!r:.80}")
+        total = sum(weights)
+        self.parts = tuple(parts)
+        self.weights = tuple(w / total if total else 1.0 / len(weights) for w in weights)
+
+    def evaluate(self, frame: SimFrame) -> PotentialValue:
+        """Mean Phi (B,), with stage and progress of the first."""
+        values = [part.evaluate(frame) for part in self.parts]
+        phi = np.sum([w * v.phi for w, v in zip(self.weights, values, strict=True)], axis=0)
+        return PotentialValue(np.clip(phi, 0.0, 1.0), values[0].stage, values[0].tau)

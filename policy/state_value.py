@@ -12,7 +12,7 @@ from coda.policy.base import ChunkPolicy
 from coda.policy.config import Signal
 from coda.policy.critic import ChunkCritic
 from coda.policy.observation import observe_vector
-from coda.policy.potential import Potential
+from coda.policy.potential import StatePotential
 from coda.policy.selection import chunk_values
 from coda.sim.frame import Array, SimFrame
 
@@ -35,7 +35,7 @@ class CriticValue:
     """
 
     def __init__(
-        self, policy: ChunkPolicy, critic: ChunkCritic, potential: Potential | None
+        self, policy: ChunkPolicy, critic: ChunkCritic, potential: StatePotential | None
     ) -> None:
         self._policy, self._critic, self._potential = policy, critic, potential
 
@@ -51,13 +51,15 @@ class CriticValue:
 
 
 def search_value(
-    policy: ChunkPolicy, critic: ChunkCritic | None, base: Potential, signal: Signal
+    policy: ChunkPolicy, critic: ChunkCritic | None, base: StatePotential, signal: Signal
 ) -> StateValue | None:
     """The value that a search under a training signal adds; None where there is no critic.
 
-    None too where the policy sees pictures: V' asks for its chunk at the end of every branch, and
-    drawing all of them would cost more than it tells.
+    None too where the critic is shaped by a potential: V' = V - Phi is lowest where the policy
+    fails at a high Phi, and takes away the slope that the search climbs there. And None where the
+    policy sees pictures: V' asks for its chunk at the end of every branch, and drawing all of them
+    would cost more than it tells.
     """
-    if critic is None or policy.needs_pictures:
+    if critic is None or policy.needs_pictures or signal not in ("sparse", "dense"):
         return None
     return CriticValue(policy, critic, None if signal == "sparse" else base)

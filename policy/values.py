@@ -115,9 +115,20 @@ class CriticTrainer:
 
     @torch.no_grad()
     def advantages(self) -> Tensor:
-        """A = Q(s, a) - mean_N Q(s, .) of every transition, (M,); Phi cancels."""
+        """Advantages of every transition, (M,), as `LearnerConfig.advantage` says."""
         data = self.data
         baseline = torch.cat([self.candidate_values(r).mean(1) for r in _parts(self.vector)])
+        if self.config.advantage == "step":
+            gained = shaped_target(
+                reward=self.shaping.reward,
+                phi=self.shaping.phi[data.state],
+                next_phi=self.shaping.phi[data.next_state],
+                next_value=baseline[data.next_state],
+                steps=data.steps,
+                terminated=data.terminated,
+                discount=self.config.discount,
+            )
+            return gained - baseline[data.state]
         own = torch.cat(
             [
                 self.critic.shaped(self._inputs(data.state[r], data.coefficients[r])).mean(0)

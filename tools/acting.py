@@ -12,7 +12,7 @@ import torch
 from coda.policy.base import ChunkPolicy
 from coda.policy.critic import ChunkCritic
 from coda.policy.observation import observe_vector
-from coda.policy.potential import Potential
+from coda.policy.potential import StatePotential
 from coda.policy.selection import best_of_n
 from coda.policy.text import TextEncoder
 from coda.sim.cameras import Pictures
@@ -31,7 +31,7 @@ class Selected:
 
     policy: ChunkPolicy
     critic: ChunkCritic
-    potential: Potential | None
+    potential: StatePotential | None
     """That the critic was trained under."""
     count: int = 8
 

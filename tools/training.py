@@ -18,7 +18,7 @@ from coda.policy.config import CriticConfig, LearnerConfig, PolicyConfig, SftCon
 from coda.policy.critic import ChunkCritic
 from coda.policy.learner import RoundReport, SftReport, sft, update_round
 from coda.policy.observation import OBSERVATION_DIM
-from coda.policy.potential import Potential
+from coda.policy.potential import Potential, StatePotential
 from coda.policy.replay import Replay
 from coda.policy.state_value import search_value
 from coda.policy.text import TextEncoder
@@ -30,6 +30,7 @@ from coda.sim.sampling import sample_scene
 from coda.sim.splits import Splits
 from coda.tools.acting import embed, shown
 from coda.tools.collecting import Collector, OnProgress, RoundBudget, Search, Target, replay_share
+from coda.tools.targets_file import value_potential
 
 DEMONSTRATION_TRIES = 4
 """Planner rollouts for each wanted demonstration, at most."""
@@ -143,6 +144,7 @@ def train_round(
     text: TextEncoder,
     splits: Splits,
     base: Potential,
+    previous: StatePotential | None = None,
     rollouts: Sequence[EpisodeData] = (),
     round_index: int,
     seed: int,
@@ -161,7 +163,9 @@ def train_round(
         budget: Counts.
         text: Sentence encoder.
         splits: Guard of the held-out cells.
-        base: Potential of the value learning: one Phi for every stored state.
+        base: The family's own potential; with those of the targets it shapes the value learning
+            (`coda.tools.targets_file.value_potential`).
+        previous: Potential that `critic` was trained under; `base` where None.
         rollouts: The policy's own episodes of this round, for the critic and self-imitation.
         round_index: Number of the round, from 1.
         seed: Of everything random here.
@@ -182,7 +186,7 @@ def train_round(
         rng,
         threads,
         signal=config.signal,
-        value=search_value(policy, critic, base, config.signal),
+        value=search_value(policy, critic, previous or base, config.signal),
     )
     imitate = any(t.potential.program.tools.self_imitation for t in targets)
     collector.take(shown(policy, rollouts, threads=threads), imitate=imitate)
@@ -193,9 +197,11 @@ def train_round(
             "replay_share": replay_share(targets, config.replay_share),
         }
     )
+    fresh = critic is None
     if critic is None:
-        # the demonstrations' narrow statistics do not fit what the search found
-        _refit(policy, replay)
+        if config.trains_actor:
+            # the demonstrations' narrow statistics do not fit what the search found
+            _refit(policy, replay)
         critic = ChunkCritic(
             critic_shape or CriticConfig(),
             obs_dim=OBSERVATION_DIM,
@@ -205,7 +211,16 @@ def train_round(
     return TrainResult(
         policy=policy,
         critic=critic,
-        report=update_round(policy, critic, replay, base, config, generator=generator)
+        report=update_round(
+            policy,
+            critic,
+            replay,
+            value_potential(targets, base),
+            config,
+            generator=generator,
+            previous=None if fresh else previous or base,
+            imitate_first=fresh,
+        )
         if len(replay)
         else None,
         searches=tuple(collector.searches),

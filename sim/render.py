@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from coda.sim.engine import BatchSim
 from coda.sim.gl import GL_ERRORS, GL_HINT, ensure_gl, open_context, refused
+from coda.sim.light_robot import light_model
 from coda.sim.mjcf import compile_scene
 from coda.sim.scene import Scene
 from coda.sim.simplify import simplify_robot
@@ -44,12 +45,14 @@ class Quality:
     shadows: bool
     cell_m: float
     """Details of the robot smaller than this are left out [m]; 0 keeps every triangle."""
+    light: bool = False
+    """Whether what is left out is not even loaded; see `coda.sim.light_robot`."""
 
 
 FAST = Quality(samples=0, shadows=False, cell_m=0.008)
 """For a policy's observations of some 128 pixels."""
 FILM = Quality(samples=4, shadows=False, cell_m=0.004)
-COARSE = Quality(samples=0, shadows=False, cell_m=0.025)
+COARSE = Quality(samples=0, shadows=False, cell_m=0.025, light=True)
 """For a policy's observations of some 64 pixels."""
 STILL = Quality(samples=4, shadows=True, cell_m=0.0)
 """For single pictures that people look at."""
@@ -201,13 +204,16 @@ class SceneRenderer:
         return np.asarray(outside & (radius > 0))  # a plane has no bounding sphere
 
     def _compile(self, scene: Scene) -> mujoco.MjModel:
-        model = compile_scene(scene, visual=True)
+        light = self.quality.light
+        model = (
+            light_model(scene, self.quality.cell_m) if light else compile_scene(scene, visual=True)
+        )
         height, width = self.size
         model.vis.global_.offheight, model.vis.global_.offwidth = height, width
         model.vis.quality.offsamples = self.quality.samples
         model.vis.quality.shadowsize = SHADOW_MAP
-        if self.quality.cell_m > 0:
-            simplify_robot(model, self.quality.cell_m)
+        if cell_m > 0 and not light:
+            simplify_robot(model, cell_m)
         _light(model)
         return model
 

@@ -35,7 +35,8 @@ from coda.sim.cameras import Cameras, Pictures, View
 from coda.sim.engine import BatchSim
 from coda.sim.errors import SimulationError
 from coda.sim.frame import Array, SimFrame
-from coda.sim.mjcf import project
+from coda.sim.light_robot import light_model
+from coda.sim.mjcf import compile_scene, project
 from coda.sim.planner import ScriptedPlanner
 from coda.sim.predicates import Bool
 from coda.sim.render import COARSE, SceneRenderer
@@ -160,6 +161,23 @@ def test_a_batchs_pictures_are_those_of_single_scenes_after_many_steps() -> None
             for k, camera in enumerate(VIEW.cameras):
                 alone = one.draw(sim.qpos(index), camera=camera)
                 np.testing.assert_array_equal(shown[index, k], alone.transpose(2, 0, 1))
+
+
+def test_light_models_show_what_the_full_ones_show() -> None:
+    scene = scenes(1)[0]
+    sim = BatchSim([scene])
+    sim.step_chunk(ScriptedPlanner()(sim.reset(), np.ones(1, np.bool_)))
+    full, light = compile_scene(scene, visual=True), light_model(scene, COARSE.cell_m)
+    assert (light.nq, light.nv, light.nbody) == (full.nq, full.nv, full.nbody)
+    assert light.nbuffer < 4e6 < full.nbuffer
+    np.testing.assert_allclose(light.body_pos, full.body_pos)
+    heavy = replace(COARSE, light=False)
+    shown: list[npt.NDArray[np.int64]] = []
+    for quality in (COARSE, heavy):
+        with SceneRenderer(scene, size=(64, 64), quality=quality) as one:
+            shown.append(one.draw(sim.qpos(0)).astype(np.int64))
+    assert np.abs(shown[0] - shown[1]).mean() < 2.0
+    assert (np.abs(shown[0] - shown[1]).max(axis=2) > 40).mean() < 0.02
 
 
 def test_the_target_is_seen_in_both_cameras() -> None:

@@ -204,10 +204,8 @@ class SceneRenderer:
         return np.asarray(outside & (radius > 0))  # a plane has no bounding sphere
 
     def _compile(self, scene: Scene) -> mujoco.MjModel:
-        light = self.quality.light
-        model = (
-            light_model(scene, self.quality.cell_m) if light else compile_scene(scene, visual=True)
-        )
+        light, cell_m = self.quality.light, self.quality.cell_m
+        model = light_model(scene, cell_m) if light else compile_scene(scene, visual=True)
         height, width = self.size
         model.vis.global_.offheight, model.vis.global_.offwidth = height, width
         model.vis.quality.offsamples = self.quality.samples

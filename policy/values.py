@@ -12,6 +12,7 @@ from torch.nn import functional
 from coda.policy.batches import PART, RoundData
 from coda.policy.config import LearnerConfig
 from coda.policy.critic import ChunkCritic
+from coda.policy.device import Precision, autocast
 from coda.policy.targets import shaped_target
 
 
@@ -47,6 +48,7 @@ class CriticTrainer:
 
     def __init__(self, critic: ChunkCritic, data: RoundData, config: LearnerConfig) -> None:
         self.critic, self.data, self.config = critic, data, config
+        self.precision: Precision = config.precision
         if not critic.fitted:
             critic.fit_normaliser(data.privileged[data.state])
         self.vector: Tensor = critic.norm(data.privileged)
@@ -75,8 +77,9 @@ class CriticTrainer:
         else:
             chunk, at = candidates[rows].flatten(0, 1), rows.repeat_interleave(n)
             shape = (-1, n)
-        shaped = self.critic.shaped_target(self._inputs(at, chunk)).amin(0)
-        sparse = self.critic.sparse_target(self._inputs(at, chunk, sparse=True)).amin(0)
+        with autocast(chunk.device, self.precision):
+            shaped = self.critic.shaped_target(self._inputs(at, chunk)).float().amin(0)
+            sparse = self.critic.sparse_target(self._inputs(at, chunk, sparse=True)).float().amin(0)
         return shaped.reshape(shape).amax(1), sparse.reshape(shape).amax(1)
 
     def update(self, rows: Tensor, generator: torch.Generator) -> Tensor:
@@ -101,12 +104,11 @@ class CriticTrainer:
         y = torch.maximum(torch.minimum(y, self.shaping.ceiling - phi[here]), -phi[here])
         y_sparse = target(data.reward, zero, zero, next_sparse).clamp_(0.0, 1.0)
         chunk = data.coefficients[rows]
-        loss_shaped = functional.mse_loss(
-            self.critic.shaped(self._inputs(here, chunk)), y.expand(2, -1)
-        )
-        loss_sparse = functional.mse_loss(
-            self.critic.sparse(self._inputs(here, chunk, sparse=True)), y_sparse.expand(2, -1)
-        )
+        with autocast(chunk.device, self.precision):
+            shaped = self.critic.shaped(self._inputs(here, chunk))
+            sparse = self.critic.sparse(self._inputs(here, chunk, sparse=True))
+        loss_shaped = functional.mse_loss(shaped.float(), y.expand(2, -1))
+        loss_sparse = functional.mse_loss(sparse.float(), y_sparse.expand(2, -1))
         self.optimiser.zero_grad()
         (loss_shaped + loss_sparse).backward()  # type: ignore[no-untyped-call]
         self.optimiser.step()
@@ -140,11 +142,16 @@ class CriticTrainer:
     @torch.no_grad()
     def candidate_values(self, rows: Tensor, *, sparse: bool = False) -> Tensor:
         """Mean twin value (B, N) of the candidates in states `rows`; without Phi."""
+        return self.twin_values(rows, sparse=sparse).mean(0)
+
+    @torch.no_grad()
+    def twin_values(self, rows: Tensor, *, sparse: bool = False) -> Tensor:
+        """Values (2, B, N) that each of a pair gives the candidates in states `rows`."""
         chunk = self.data.candidates[rows]
         at = rows.repeat_interleave(chunk.shape[1])
         net = self.critic.sparse if sparse else self.critic.shaped
-        values: Tensor = net(self._inputs(at, chunk.flatten(0, 1), sparse=sparse)).mean(0)
-        return values.reshape(chunk.shape[:2])
+        values: Tensor = net(self._inputs(at, chunk.flatten(0, 1), sparse=sparse))
+        return values.reshape(2, *chunk.shape[:2])
 
     def agreement(self, rows: Tensor) -> float:
         """Share of states in which both pairs choose the same of the N candidates."""

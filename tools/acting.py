@@ -13,6 +13,7 @@ from coda.policy.base import ChunkPolicy
 from coda.policy.critic import ChunkCritic
 from coda.policy.observation import observe_vector
 from coda.policy.potential import StatePotential
+from coda.policy.random_candidates import RandomCandidates
 from coda.policy.selection import best_of_n
 from coda.policy.text import TextEncoder
 from coda.sim.cameras import Pictures
@@ -51,6 +52,7 @@ def policy_actor(
     seed: int,
     temperature: float = ACTING_TEMPERATURE,
     keep_pictures: bool = False,
+    explore: float | Array = 0.0,
 ) -> Actor | Seeing:
     """Actor that takes one chunk of the policy in every state; it sees pictures if the policy does.
 
@@ -63,7 +65,9 @@ def policy_actor(
         seed: Of the noise.
         temperature: Of a policy that acts by itself.
         keep_pictures: Whether the episodes hold what the policy saw.
+        explore: Probability (one, or (B,)) that a chunk is a random motion instead.
     """
+    rng = np.random.default_rng(seed % 2**63)
     generator = torch.Generator().manual_seed(seed % 2**63)
     chooses = policy.policy if isinstance(policy, Selected) else policy
 
@@ -80,7 +84,11 @@ def policy_actor(
             )
         else:
             chunks = chooses.sample(obs, 1, generator=generator, temperature=temperature)[:, 0]
-        return chunks.cpu().numpy().astype(np.float64)
+        acts = chunks.cpu().numpy().astype(np.float64)
+        if np.any(explore):
+            other = RandomCandidates(1).propose(frame, np.zeros(frame.batch), rng)[:, 0]
+            acts = np.where((rng.random(frame.batch) < explore)[:, None, None], other, acts)
+        return acts
 
     return see if chooses.view is None else Seeing(view=chooses.view, act=see, keep=keep_pictures)
 

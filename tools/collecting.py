@@ -70,6 +70,8 @@ class RoundBudget:
     """Share of the scenes that combine the edits of two or more targets."""
     policy_share: float = 0.3
     """Share of a search's chunks that execute the policy's own sample."""
+    explore: float = 0.0
+    """Share of the rollouts' chunks that are random motions, at least; phi may ask for more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,7 +254,8 @@ class Collector:
     def _roll_out(
         self, targets: Sequence[Target], scenes: Sequence[Scene], owners: Sequence[int]
     ) -> None:
-        """Episodes of the policy at temperature 1: what it explores feeds critic and actor."""
+        """Episodes of the policy at temperature 1, with random motions between its chunks where
+        that is asked for: what it explores feeds critic and actor."""
         lengths = [target.potential.program.tools.chunk_steps or CHUNK for target in targets]
         for chunk_steps in sorted(set(lengths)):
             mine = [i for i, owner in enumerate(owners) if lengths[owner] == chunk_steps]
@@ -267,8 +270,15 @@ class Collector:
     ) -> None:
         rows = embed(self._text, scenes)
         seed = int(self._rng.integers(2**62))
-        actor = policy_actor(self._policy, rows, seed=seed, temperature=1.0, keep_pictures=True)
         tools = [target.potential.program.tools for target in targets]
+        actor = policy_actor(
+            self._policy,
+            rows,
+            seed=seed,
+            temperature=1.0,
+            keep_pictures=True,
+            explore=np.array([max(self._budget.explore, t.exploration_noise) for t in tools]),
+        )
         episodes = run_scenes(
             scenes,
             actor,

@@ -13,6 +13,7 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -88,66 +89,81 @@ class Setting:
         }
 
 
-def one(seed: int, args: argparse.Namespace) -> None:
-    """Run one seed and write its JSON file."""
-    before, start, began = commit(), time.perf_counter(), time.process_time()
-    shape = PolicyConfig(encoder_blocks=1, pictures=PictureConfig(channels=args.channels))
-    setting = Setting(seed)
+@dataclass(frozen=True, kw_only=True)
+class Learned:
+    """What a seed has come to."""
+
+    config: dict[str, Any]
+    result: dict[str, Any]
+    cpu_s: dict[str, float]
+    """Processor time of each stage, with its measurement."""
+
+
+def learn(setting: Setting, shape: PolicyConfig, args: argparse.Namespace) -> Learned:
+    """Fine-tune, measure, search and learn one round on every axis, measure again."""
+    began = time.process_time()
     seeded = seed_policy(
         [setting.splits.seed_program()],
         setting.text,
         demonstrations=args.demonstrations,
         updates=args.updates,
-        seed=seed,
+        seed=setting.seed,
         shape=shape,
         backbone="image",
     )
     stages = {"SFT": setting.measure(seeded.policy)}
-    seconds = {"SFT": round(time.process_time() - began, 1)}
+    cpu_s = {"SFT": round(time.process_time() - began, 1)}
     budget = RoundBudget(episodes=args.episodes, candidates=8, updates=args.round_updates)
-    learner = LearnerConfig()
+    targets = [
+        Target(label=axis, program=setting.splits.program((axis,)), potential=setting.base)
+        for axis in AXES
+    ]
     trained = train_round(
         seeded.policy,
         None,
         seeded.replay,
-        [
-            Target(label=axis, program=setting.splits.program((axis,)), potential=setting.base)
-            for axis in AXES
-        ],
+        targets,
         budget,
         text=setting.text,
         splits=setting.splits,
         base=setting.base,
         round_index=1,
-        seed=seed,
-        learner=learner,
+        seed=setting.seed,
     )
     stages["round 1"] = setting.measure(trained.policy)
-    seconds["round 1"] = round(time.process_time() - began - seconds["SFT"], 1)
+    cpu_s["round 1"] = round(time.process_time() - began - cpu_s["SFT"], 1)
+    config = {
+        "family": FAMILY,
+        "demonstrations": args.demonstrations,
+        "updates": args.updates,
+        "budget": vars(budget),
+        "policy": shape.model_dump(mode="json"),
+        "learner": LearnerConfig().model_dump(mode="json"),
+        "critic": CriticConfig().model_dump(mode="json"),
+    }
+    result = {
+        "success": stages,
+        "fine-tuning": seeded.report.summary(),
+        "round": trained.report.summary() if trained.report else {},
+        "labels": sum(search.labels for search in trained.searches),
+        "searches solved": sum(search.solved for search in trained.searches),
+        "simulated steps": seeded.simulated_steps + trained.simulated_steps,
+    }
+    return Learned(config=config, result=result, cpu_s=cpu_s)
+
+
+def one(seed: int, args: argparse.Namespace) -> None:
+    """Run one seed and write its JSON file."""
+    before, start = commit(), time.perf_counter()
+    shape = PolicyConfig(encoder_blocks=1, pictures=PictureConfig(channels=args.channels))
+    learned = learn(Setting(seed), shape, args)
     record = {
         "label": LABEL,
         "policy": policy_label("image", shape),
         "commit": before,
         "seed": seed,
         "wall_s": round(time.perf_counter() - start, 1),
-        "cpu_s": seconds,
-        "config": {
-            "family": FAMILY,
-            "demonstrations": args.demonstrations,
-            "updates": args.updates,
-            "budget": vars(budget),
-            "policy": shape.model_dump(mode="json"),
-            "learner": learner.model_dump(mode="json"),
-            "critic": CriticConfig().model_dump(mode="json"),
-        },
-        "result": {
-            "success": stages,
-            "fine-tuning": seeded.report.summary(),
-            "round": trained.report.summary() if trained.report else {},
-            "labels": sum(search.labels for search in trained.searches),
-            "searches solved": sum(search.solved for search in trained.searches),
-            "simulated steps": seeded.simulated_steps + trained.simulated_steps,
-        },
+        **asdict(learned),
     }
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{LABEL}-seed{seed}.json"

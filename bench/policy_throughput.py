@@ -14,6 +14,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from typing import get_args
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ from coda.policy.actor import ActorTrainer
 from coda.policy.batches import Mixture, build, refresh
 from coda.policy.config import CriticConfig, LearnerConfig, PolicyConfig, SftConfig
 from coda.policy.critic import ChunkCritic
+from coda.policy.device import Precision
 from coda.policy.flow import FlowChunkPolicy
 from coda.policy.learner import sft
 from coda.policy.observation import OBSERVATION_DIM, TEXT_DIM, Observation, observe
@@ -36,6 +38,7 @@ from coda.sim.planner import ScriptedPlanner
 from coda.sim.rollout import run_episodes
 
 BLOCKS = 5
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 TEXT = np.full(TEXT_DIM, TEXT_DIM**-0.5, dtype=np.float32)
 
 
@@ -48,6 +51,18 @@ def per_second(work: Callable[[], object], count: int, *, blocks: int = BLOCKS) 
         work()
         rates.append(count / (time.process_time() - start))
     return statistics.median(rates)
+
+
+def half_precision(
+    work: Callable[[], object], trainer: ActorTrainer | CriticTrainer, times: int
+) -> float:
+    """How many times as fast updates in bfloat16 are as in float32."""
+    rates = []
+    for precision in PRECISIONS:
+        trainer.precision = precision
+        rates.append(per_second(repeated(work, times), times))
+    trainer.precision = PRECISIONS[0]
+    return rates[1] / rates[0]
 
 
 def two_threads(work: Callable[[], object], *, blocks: int = BLOCKS) -> float:
@@ -130,6 +145,8 @@ def measure(updates: int, batch_size: int) -> dict[str, float]:
         "256 potentials [ms]": 1e3
         / per_second(repeated(lambda: potential.evaluate(replace(states)), 50), 50),
         "simulated control steps/s": simulated,
+        "bfloat16: actor updates [x]": half_precision(one_actor, actor, updates),
+        "bfloat16: critic updates [x]": half_precision(one_critic, values, updates),
         "two threads: actor updates [x]": two_threads(repeated(one_actor, updates)),
         "two threads: critic updates [x]": two_threads(repeated(one_critic, updates)),
         "two threads: sampling [x]": two_threads(repeated(one_sample, 20)),

@@ -23,6 +23,7 @@ from coda.graphs.settings import (
 )
 from coda.policy.backbones import BACKBONES
 from coda.policy.config import CriticConfig, LearnerConfig, PolicyConfig
+from coda.policy.device import DeviceName
 from coda.sim.errors import CodaError, UnknownName
 from coda.sim.families import family
 from coda.sim.scene import first_problem
@@ -62,6 +63,8 @@ class RunConfig(Section):
     family: str = "pick-place"
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
     rounds: Annotated[int, Field(ge=0, le=1000)] = 3
+    device: DeviceName = "cpu"
+    """Where policy and critic live and learn: ``auto`` takes a CUDA device where torch sees one."""
     threads: Annotated[int, Field(ge=1, le=256)] = 2
     """Threads of the simulator; the result does not depend on it."""
     tasks: tuple[str, ...] = ()

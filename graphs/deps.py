@@ -55,13 +55,15 @@ class Deps:
     def policy(self, name: str) -> Acting:
         """A policy of the run by its file name, as it acts under the run's training signal."""
         path = self.folder.policies / name
-        policy = load_policy(path)
+        policy = load_policy(path, device=self.config.device)
         critic = path.with_name(f"{name}-critic")
         known = critic.with_name(f"{critic.name}.safetensors").is_file()
         if self.config.switches.signal != "frozen-actor" or not known:
             return policy
         return Selected(
-            policy=policy, critic=ChunkCritic.load(critic), potential=self.shaping(name)
+            policy=policy,
+            critic=ChunkCritic.load(critic, device=self.config.device),
+            potential=self.shaping(name),
         )
 
     def shaping(self, name: str) -> StatePotential:

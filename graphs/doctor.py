@@ -261,9 +261,11 @@ def check_cores() -> Check:
         import psutil
         import torch
 
+        from coda.policy.device import resolve_device
+
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         memory_gb = psutil.virtual_memory().available / 1e9
-        device = "CUDA GPU" if torch.cuda.is_available() else "no GPU (none needed)"
+        device = f"device=auto is {resolve_device('auto').said}"
         threads = torch.get_num_threads()
         return f"{cores} cores, torch threads {threads}, {memory_gb:.1f} GB memory free, {device}"
 

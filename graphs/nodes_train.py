@@ -16,6 +16,7 @@ from coda.memory.progress import Count
 from coda.memory.records import Mode
 from coda.policy.backbones import load_policy, policy_label
 from coda.policy.critic import ChunkCritic
+from coda.policy.device import resolve_device
 from coda.policy.potential import Potential
 from coda.policy.replay import Replay
 from coda.sim.factors import axis_of
@@ -43,6 +44,7 @@ def seed(work: Work, state: RoundState) -> RoundUpdate:
     count = settings.demonstrations * len(work.deps.config.family_tasks)
     policy = policy_label(work.deps.config.switches.backbone, work.deps.config.policy)
     work.tell(f"policy: {policy}", "fact")
+    work.tell(f"device: {resolve_device(work.deps.config.device).said}", "fact")
     work.tell(f"{count} demonstrations, {settings.updates} updates", "fact")
     tasks = work.deps.config.family_tasks
     result = seed_policy(
@@ -54,6 +56,7 @@ def seed(work: Work, state: RoundState) -> RoundUpdate:
         threads=work.deps.config.threads,
         shape=work.deps.config.policy,
         backbone=work.deps.config.switches.backbone,
+        device=work.deps.config.device,
     )
     name = policy_name(0)
     result.policy.save(work.deps.folder.policies / name)
@@ -79,7 +82,8 @@ def train(work: Work, state: RoundState) -> RoundUpdate:
     replay = Replay()
     for round_ in range(work.round):
         replay.load(work.deps.folder.replay / f"{policy_name(round_)}.npz")
-    policy = load_policy(work.deps.folder.policies / state["policy"])
+    policy = load_policy(work.deps.folder.policies / state["policy"], device=config.device)
+    work.tell(f"device: {policy.device.said}, {config.learner.precision}", "fact")
     for mode in modes:
         if mode.status not in ("candidate", "training") and mode.pinned_by is None:
             work.deps.modes.set_status(
@@ -258,7 +262,8 @@ def _critic(work: Work) -> ChunkCritic | None:
     """The critic of the round before; none in the first round."""
     if work.round <= 1:
         return None
-    return ChunkCritic.load(work.deps.folder.policies / f"{policy_name(work.round - 1)}-critic")
+    path = work.deps.folder.policies / f"{policy_name(work.round - 1)}-critic"
+    return ChunkCritic.load(path, device=work.deps.config.device)
 
 
 def _tell(work: Work, result: TrainResult) -> None:

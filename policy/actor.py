@@ -10,6 +10,7 @@ from torch import Tensor
 from coda.policy.base import ChunkPolicy
 from coda.policy.batches import RoundData
 from coda.policy.config import LearnerConfig, SftConfig
+from coda.policy.device import Precision, autocast
 from coda.sim.errors import CodaError
 
 
@@ -32,6 +33,7 @@ class ActorTrainer:
         rate = config.learning_rate if isinstance(config, SftConfig) else config.actor_learning_rate
         self.policy, self.config, self.rate = policy, config, rate
         self.total, self.warmup, self.step = total, warmup, 0
+        self.precision: Precision = "float32" if isinstance(config, SftConfig) else config.precision
         self.parameters = list(policy.parameters())
         self.optimiser = torch.optim.AdamW(
             self.parameters, lr=rate, weight_decay=config.weight_decay, fused=True
@@ -41,12 +43,13 @@ class ActorTrainer:
         self, data: RoundData, rows: Tensor, weight: Tensor, generator: torch.Generator
     ) -> Tensor:
         """One update on transitions `rows` (B,) with weights (B,); returns the loss."""
-        loss = self.policy.coefficient_loss(
-            data.observations(data.state[rows]),
-            data.coefficients[rows],
-            weight * data.counted[rows],
-            generator=generator,
-        )
+        with autocast(data.state.device, self.precision):
+            loss = self.policy.coefficient_loss(
+                data.observations(data.state[rows]),
+                data.coefficients[rows],
+                weight * data.counted[rows],
+                generator=generator,
+            )
         for group in self.optimiser.param_groups:
             group["lr"] = self.rate * schedule(self.step, self.total, self.warmup)
         self.optimiser.zero_grad()

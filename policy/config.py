@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from coda.policy.device import DeviceName
+from coda.policy.device import Precision
 
 Signal = Literal[
     "text2potential", "description", "dense", "sparse", "frozen-actor", "no-refinement"
@@ -130,7 +130,8 @@ class LearnerConfig(_Config):
     """Updates that shift the critic by Phi_old - Phi_new when the potential has changed."""
     dense_scale: Annotated[float, Field(gt=0.0)] = 1.0
     """Scale of the free-form dense reward (signal = dense)."""
-    device: DeviceName = "cpu"
+    precision: Precision = "float32"
+    """Of the matrix products in updates of actor and critics; everything else is float32."""
 
     @property
     def shaped(self) -> bool:

@@ -10,6 +10,7 @@ import torch
 from coda.sim.errors import CodaError, UnknownName
 
 DeviceName = Literal["auto", "cpu", "cuda"]
+Precision = Literal["float32", "bfloat16"]
 
 
 class DeviceError(CodaError):
@@ -23,6 +24,15 @@ class Device:
     torch: torch.device
     said: str
     """For the terminal and the run's record, e.g. ``cpu (auto: torch sees no CUDA device)``."""
+
+
+def autocast(device: torch.device, precision: Precision) -> torch.autocast:
+    """Context in which matrix products run in a precision; weights and sums stay float32.
+
+    On a processor without matrix units bfloat16 is the slower of the two; see
+    ``python -m coda.bench.policy_throughput``.
+    """
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bfloat16")
 
 
 def resolve_device(name: str) -> Device:

@@ -241,10 +241,10 @@ class _Search:
         if self._policy is None or not self._own:
             return more
         obs = self._policy.observe(frame, self._text, self._pictures)
-        parts = [self._policy.mode(obs)[:, None].numpy()]
+        parts = [self._policy.mode(obs)[:, None].cpu().numpy()]
         if self._own > 1:
             drawn = self._policy.sample(obs, self._own - 1, generator=self._generator)
-            parts.append(drawn.numpy())
+            parts.append(drawn.cpu().numpy())
         return np.concatenate([*parts, more], axis=1).astype(np.float64)
 
     def _simulate(

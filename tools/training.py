@@ -16,6 +16,7 @@ from coda.policy.base import ChunkPolicy
 from coda.policy.batches import policy_vectors
 from coda.policy.config import CriticConfig, LearnerConfig, PolicyConfig, SftConfig
 from coda.policy.critic import ChunkCritic
+from coda.policy.device import DeviceName
 from coda.policy.learner import RoundReport, SftReport, sft, update_round
 from coda.policy.observation import OBSERVATION_DIM
 from coda.policy.potential import Potential, StatePotential
@@ -73,6 +74,7 @@ def seed_policy(
     threads: int = 1,
     shape: PolicyConfig | None = None,
     backbone: str = "flow",
+    device: DeviceName = "cpu",
 ) -> SeedResult:
     """Planner demonstrations of the seed programs, then supervised fine-tuning.
 
@@ -85,6 +87,7 @@ def seed_policy(
         threads: Physics threads.
         shape: Of the policy.
         backbone: Of the policy, one of `coda.policy.backbones.BACKBONES`.
+        device: Where the policy lives and learns.
 
     Raises:
         TrainingError: The planner solves too few scenes of a program.
@@ -96,7 +99,7 @@ def seed_policy(
         own, used = _demonstrate(program, demonstrations, rng, threads)
         found += own
         steps += used
-    policy = make_policy(backbone, shape or PolicyConfig(), seed=seed % 2**31)
+    policy = make_policy(backbone, shape or PolicyConfig(), seed=seed % 2**31, device=device)
     found = shown(policy, found, threads=threads)
     replay = Replay()
     for episode, row in zip(found, embed(text, [e.scene for e in found]), strict=True):
@@ -207,6 +210,7 @@ def train_round(
             obs_dim=OBSERVATION_DIM,
             chunk_dim=policy.chunk_dim,
             seed=seed % 2**31,
+            device=policy.device.torch.type,
         )
     return TrainResult(
         policy=policy,

@@ -9,6 +9,7 @@ mean something even where other work slows all of them.
 from __future__ import annotations
 
 import argparse
+import functools
 import gc
 import logging
 import os
@@ -29,6 +30,7 @@ from coda.sim.mjcf import PHYSICS_DT_S, compile_scene
 from coda.sim.physics import STATE, Index, RolloutPhysics
 from coda.sim.planner import ScriptedPlanner
 from coda.sim.scene import Scene
+from coda.sim.turns import take_turns
 
 SUBSTEPS = substeps(20.0, PHYSICS_DT_S)
 BUILT = 500
@@ -108,6 +110,28 @@ def stock() -> Any:
     return env
 
 
+class Alone:
+    """Nothing but physics under commands that stay, each thread with its share of the scenes.
+
+    More threads never gain more in the whole engine than they do here.
+    """
+
+    def __init__(self, sim: BatchSim, cores: int) -> None:
+        self._physics, self._cores = sim.physics, cores
+        self._rows = np.array_split(np.arange(sim.batch), cores)
+        width = sim.models[0].nu
+        self._ctrl = [np.stack([sim.data(int(i)).ctrl[:width] for i in r]) for r in self._rows]
+
+    def run(self, threads: int) -> None:
+        """As many physics steps as a chunk has."""
+
+        def turn(piece: int) -> bool:
+            self._physics.step(self._rows[piece], self._ctrl[piece], CHUNK * SUBSTEPS)
+            return False
+
+        take_turns([functools.partial(turn, piece) for piece in range(self._cores)], threads)
+
+
 def timed(work: Callable[[], object]) -> float:
     """Wall-clock seconds of one call."""
     start = time.perf_counter()
@@ -119,13 +143,16 @@ def speed(scenes: Sequence[Scene], chunks: int, cores: int) -> None:
     """Print control steps per second of everything, and the ratios that matter."""
     one, many = endless(scenes, 1, record=True), endless(scenes, cores)
     raw, env, planner = Raw(one), stock(), ScriptedPlanner()
+    alone = Alone(endless(scenes, cores), cores)
     everyone = np.ones(len(scenes), dtype=np.bool_)
-    spent = dict.fromkeys(("robosuite", "one", "all", "raw"), 0.0)
+    spent = dict.fromkeys(("robosuite", "one", "all", "raw", "alone", "alone all"), 0.0)
     for _ in range(chunks):
         actions = planner(one.frame(), everyone)
         spent["one"] += timed(lambda a=actions: one.step_chunk(a))  # type: ignore[misc]
         spent["raw"] += timed(raw.replay)
         spent["all"] += timed(lambda a=actions: many.step_chunk(a))  # type: ignore[misc]
+        spent["alone"] += timed(lambda: alone.run(1))
+        spent["alone all"] += timed(lambda: alone.run(cores))
         spent["robosuite"] += timed(lambda a=actions[0]: [env.step(row) for row in a])  # type: ignore[misc]
     if one.frame().pack().tobytes() != many.frame().pack().tobytes():
         raise SystemExit("one thread and all threads disagree: the benchmark means nothing")
@@ -142,7 +169,8 @@ def speed(scenes: Sequence[Scene], chunks: int, cores: int) -> None:
         times = rate[name] / rate["robosuite"]
         print(f"{title:26}{rate[name]:9.0f} control steps/s {times:7.1f} x robosuite")
     print(f"{'ours / raw':26}{rate['one'] / rate['raw']:9.2f}")
-    print(f"{cores} threads / 1 thread{rate['all'] / rate['one']:18.2f}")
+    print(f"{f'{cores} threads / 1 thread':26}{rate['all'] / rate['one']:9.2f}")
+    print(f"{'  physics alone':26}{rate['alone all'] / rate['alone']:9.2f}")
 
 
 def rate_of(sim: BatchSim, chunks: int) -> float:

@@ -47,6 +47,8 @@ SCALES = (POS_SCALE_M, ROT_SCALE_RAD, LEASH_M, FLOOR_M)
 """In the order in which `kernels.command` takes them."""
 PIECES_PER_THREAD = 2
 """A batch is cut into so many pieces for each thread, so that none waits long for the others."""
+MIN_PIECE = 5
+"""Pieces are no smaller than so many scenes unless a thread would have none."""
 
 
 def substeps(control_hz: float, dt_s: float) -> int:
@@ -235,7 +237,8 @@ class BatchSim:
         if threads == 1:
             return [rows]
         order = np.lexsort((rows, self.physics.kind[rows], self._verifier[rows]))
-        return np.array_split(rows[order], min(len(rows), PIECES_PER_THREAD * threads))
+        count = min(PIECES_PER_THREAD * threads, max(threads, len(rows) // MIN_PIECE))
+        return np.array_split(rows[order], min(len(rows), count))
 
     def _ctrl(self, rows: Index) -> Array:
         """Commands (n, 9): joint angles, then the two finger positions."""
@@ -310,7 +313,7 @@ class BatchSim:
         numbers = self._verifier[idx]
         for number in set(numbers.tolist()):
             mine = numbers == number
-            result[mine] = holds(self._verifiers[number], self._recorder.frame(idx[mine]))
+            result[mine] = holds(self._verifiers[number], self._recorder.chosen(idx[mine]))
         return result
 
     def _verify(self, idx: Index) -> Bool:

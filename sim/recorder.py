@@ -117,9 +117,27 @@ class Recorder:
         )
         return sound
 
-    def frame(self, rows: Index | None = None) -> SimFrame:
-        """A copy of the present arrays, of scenes `rows` (n,) only where given."""
-        return SimFrame.unpack(self.packed.copy() if rows is None else self.packed[rows])
+    def frame(self) -> SimFrame:
+        """A copy of the present arrays."""
+        return SimFrame.unpack(self.packed.copy())
+
+    def chosen(self, rows: Index) -> SimFrame:
+        """The present arrays of scenes `rows` (n,), each copied when it is first asked for."""
+        return _Chosen(self.live, rows)
+
+
+class _Chosen(SimFrame):
+    """Some scenes of a frame; most readers want few of its arrays."""
+
+    def __init__(self, frame: SimFrame, rows: Index) -> None:
+        self.__dict__.update(_frame=frame, _rows=rows)
+
+    def __getattr__(self, name: str) -> Array:
+        if name not in _SHAPES:
+            raise AttributeError(name)
+        value: Array = getattr(self.__dict__["_frame"], name)[self.__dict__["_rows"]]
+        self.__dict__[name] = value
+        return value
 
 
 def _things(layouts: Sequence[Layout]) -> tuple[Index, Index, Array]:

@@ -48,7 +48,8 @@ RUNS = Path("runs")
 @app.command(short_help="Run the whole co-evolution.")
 def run(
     preset: Annotated[
-        str, typer.Option(help="laptop (minutes), debug (seconds) or paper (a cluster).")
+        str,
+        typer.Option(help="laptop (minutes), families (weak start), debug or paper (a cluster)."),
     ] = "laptop",
     config: Annotated[
         Path | None, typer.Option(help="YAML file with settings; the same tree as config.yaml.")

@@ -52,8 +52,9 @@ class CameraEncoder(nn.Module):
         height, width = maps.shape[-2:]
         flat = maps.flatten(2)
         weight = (flat * self.sharpness.unsqueeze(-1)).softmax(dim=-1).reshape(maps.shape)
-        column = weight.sum(2) @ torch.linspace(-1, 1, width, device=maps.device)
-        row = weight.sum(3) @ torch.linspace(-1, 1, height, device=maps.device)
+        # sums, not products of matrices: places stay exact where those run in bfloat16
+        column = (weight.sum(2) * torch.linspace(-1, 1, width, device=maps.device)).sum(-1)
+        row = (weight.sum(3) * torch.linspace(-1, 1, height, device=maps.device)).sum(-1)
         return torch.cat((column, row, functional.silu(flat.amax(-1))), dim=-1)
 
 

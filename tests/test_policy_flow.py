@@ -1,8 +1,7 @@
-"""The flow chunk policy: one contract, determinism, files, masking, and that it can learn."""
+"""The flow over chunks: its basis, cut chunks, torn files, device and settings."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,12 +9,11 @@ import torch
 
 from coda.policy.base import PolicyError
 from coda.policy.chunks import ACTION_DIM, HORIZON, ChunkBasis, dct_matrix, hold_last
-from coda.policy.config import PolicyConfig, SftConfig
+from coda.policy.config import PolicyConfig
 from coda.policy.device import DeviceError, resolve_device
 from coda.policy.flow import FlowChunkPolicy
-from coda.policy.learner import sft
 from coda.sim.errors import UnknownName
-from tests.policy_world import observations, policy, replay
+from tests.policy_world import observations, policy
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -46,69 +44,14 @@ def test_the_tail_of_a_cut_chunk_does_not_matter() -> None:
     assert torch.equal(losses[0], losses[1])
 
 
-def test_samples_have_the_contracts_shape_range_and_determinism() -> None:
-    model, obs = policy(), observations(5)
-    first = model.sample(obs, 3, generator=generator(1))
-    assert first.shape == (5, 3, HORIZON, ACTION_DIM)
-    assert first.dtype == torch.float32
-    assert first.abs().max() <= 1.0
-    assert torch.equal(first, model.sample(obs, 3, generator=generator(1)))
-    assert not torch.equal(first, model.sample(obs, 3, generator=generator(2)))
-    cold = model.sample(obs, 2, generator=generator(3), temperature=0.0)
-    torch.testing.assert_close(cold[:, 1], model.mode(obs))
-
-
-def test_weights_choose_what_is_imitated() -> None:
-    model, obs = policy(), observations(4)
-    chunk = torch.rand(4, HORIZON, ACTION_DIM, generator=generator())
-    valid = torch.ones(4, HORIZON, dtype=torch.bool)
-    weight = torch.tensor([1.0, 0.0, 0.0, 0.0])
-    base = model.loss(obs, chunk, weight, valid, generator=generator())
-    chunk[1:] = -1.0
-    assert torch.equal(base, model.loss(obs, chunk, weight, valid, generator=generator()))
-    scaled = model.loss(obs, chunk, 7 * weight, valid, generator=generator())
-    torch.testing.assert_close(scaled, base)
-
-
-def test_the_average_follows_the_trained_weights() -> None:
-    model = policy()
-    before = model.average.encoder.state.weight.clone()
-    with torch.no_grad():
-        model.net.encoder.state.weight.add_(1.0)
-    model.update_average(0.75)
-    torch.testing.assert_close(model.average.encoder.state.weight, before + 0.25)
-    trained = {id(p) for p in model.parameters()}
-    assert not trained & {id(p) for p in model.average.parameters()}
-
-
-def test_saving_and_loading_gives_the_same_chunks(tmp_path: Path) -> None:
-    model, obs = policy(), observations(3)
-    sft(model, replay(), SftConfig(updates=3, batch_size=8), generator=generator())
-    model.save(tmp_path / "policies" / "r01")
-    again = FlowChunkPolicy.load(tmp_path / "policies" / "r01")
-    assert again.config == model.config
-    assert torch.equal(again.mode(obs), model.mode(obs))
-    for mine, other in zip(model.net.parameters(), again.net.parameters(), strict=True):
-        assert torch.equal(mine, other)
-
-
-def test_other_versions_and_broken_files_are_refused_in_one_line(tmp_path: Path) -> None:
+def test_torn_files_are_refused_in_one_line(tmp_path: Path) -> None:
     model, path = policy(), tmp_path / "p"
-    with pytest.raises(PolicyError, match="does not exist; give the path"):
-        FlowChunkPolicy.load(path)
     model.save(path)
-    sidecar = tmp_path / "p.json"
-    good = json.loads(sidecar.read_text())
-    sidecar.write_text(json.dumps({**good, "version": 99}))
-    with pytest.raises(PolicyError, match="version 99; this version reads") as caught:
-        FlowChunkPolicy.load(path)
-    assert "\n" not in str(caught.value)
-    sidecar.write_text(json.dumps({**good, "features": []}))
-    with pytest.raises(PolicyError, match="features differ"):
-        FlowChunkPolicy.load(path)
-    sidecar.write_text(json.dumps(good))
     (tmp_path / "p.safetensors").write_bytes(b"torn")
     with pytest.raises(PolicyError, match="is not readable"):
+        FlowChunkPolicy.load(path)
+    (tmp_path / "p.json").write_text("{")
+    with pytest.raises(PolicyError, match="is not JSON"):
         FlowChunkPolicy.load(path)
 
 

@@ -94,6 +94,7 @@ def repeated(work: Callable[[], object], times: int) -> Callable[[], None]:
 def demonstrations(count: int) -> tuple[Replay, float]:
     """Planner episodes of the seed scene, and control steps simulated per second."""
     sim = BatchSim([family("pick-place").seed] * count)
+    run_episodes(sim, ScriptedPlanner(), max_steps=8)  # what is compiled on first use, is now
     start = time.process_time()
     episodes = run_episodes(sim, ScriptedPlanner())
     rate = sum(e.steps for e in episodes) / (time.process_time() - start)

@@ -71,7 +71,11 @@ def seed(work: Work, state: RoundState) -> RoundUpdate:
 
 
 def train(work: Work, state: RoundState) -> RoundUpdate:
-    """Search the scenes of the chosen modes, guided by their potentials, and update the policy."""
+    """Search the scenes of the chosen modes, guided by their potentials, and update the policy.
+
+    A round that was killed is trained again from its start: policy, critic and replay of the rounds
+    before are files, and optimisers begin afresh in every round, so it ends the same.
+    """
     config = work.deps.config
     modes = choose_modes(work, state)
     groups = failure_groups(work)

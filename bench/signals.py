@@ -15,9 +15,10 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, get_args
 
 import torch
@@ -45,6 +46,13 @@ SIGNALS: tuple[Signal, ...] = get_args(Signal)
 BATCH = 64
 ROLLOUT_STEPS, SEARCH_STEPS = 110.0, 1000.0
 """Control steps that an episode and a search are taken to cost before any was measured."""
+
+
+ROLLOUT_LEARNER: Mapping[str, Any] = MappingProxyType(
+    {"failure_weight": 1.0, "advantage": "step", "temperature": 1.0, "max_weight": 20.0}
+)
+"""Without a search most chunks are of failed episodes: what they are worth is for the signal's
+advantages to say, and nothing else can."""
 
 
 class SignalsError(CodaError):
@@ -137,7 +145,8 @@ class _Training:
         self.replay.load(course.demonstrations)
         self.steps = 0
         self.episodes = 0
-        self.config = course.config.model_copy(update={"signal": signal})
+        own = {} if lookahead else ROLLOUT_LEARNER
+        self.config = course.config.model_copy(update={**own, "signal": signal})
         full: EvaluationSet = evaluation_set("ood", course.family)
         chosen = balanced(full.axis, budget.scenes)
         self.scenes = [full.scenes[i] for i in chosen]

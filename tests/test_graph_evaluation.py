@@ -85,7 +85,12 @@ def test_the_noise_of_a_scene_depends_on_seed_and_place_only(
 def test_trials_read_back_bit_for_bit(
     tmp_path: Path, evaluator: Evaluator, policy: FlowChunkPolicy
 ) -> None:
-    trials = evaluator.evaluate(policy, scenes(2), seed=3, origin=ORIGIN, keep_fine=True)
+    trials = evaluator.evaluate(
+        policy, scenes(2), seed=3, origin=ORIGIN, keep_fine=True, keep_states=True
+    )
+    bare = evaluator.evaluate(policy, scenes(1), seed=3, origin=replace(ORIGIN, prefix="bare"))
+    trials = [trials[0], *bare, trials[1]]
+    assert trials[0].episode.states is not None
     save_trials(tmp_path / "a.npz", trials)
     found = load_trials(tmp_path / "a.npz")
     assert [(t.episode_id, t.progress, t.stage) for t in found] == [
@@ -94,7 +99,7 @@ def test_trials_read_back_bit_for_bit(
     for new, old in zip(found, trials, strict=True):
         assert new.episode.scene == old.episode.scene
         assert new.episode.outcome is old.episode.outcome
-        for name in ("frames", "actions", "lengths", "fine"):
+        for name in ("frames", "actions", "lengths", "fine", "states"):
             np.testing.assert_array_equal(getattr(new.episode, name), getattr(old.episode, name))
 
 

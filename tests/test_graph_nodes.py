@@ -6,6 +6,7 @@ import importlib
 import json
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -25,12 +26,17 @@ from coda.graphs.events import RunEvent
 from coda.graphs.measuring import balanced
 from coda.graphs.nodes_diagnose import FailureGroup, choose_groups
 from coda.graphs.nodes_plan import adaptive_updates, apportion, magnitude_of
+from coda.graphs.nodes_train import rollouts_like
 from coda.graphs.state import NODES, RoundState, RoundUpdate, Slot
 from coda.graphs.work import Work, journaled
 from coda.memory.rows import DecisionRow, NodeRunRow
 from coda.memory.rundb import RunDb
+from coda.policy.potential import Potential
+from coda.policy.potential_base import base_program
+from coda.sim.families import program_task
 from coda.sim.roles import Axis
 from coda.sim.splits import Splits, evaluation_set
+from coda.tools.collecting import Target
 
 
 @pytest.mark.parametrize(
@@ -105,6 +111,27 @@ def test_each_axis_is_diagnosed_once_before_any_twice() -> None:
     groups = [group("a", "yaw", 9), group("b", "yaw", 8), group("c", "size", 2)]
     assert [g.built.program_id for g in choose_groups(groups, 2)] == ["a", "c"]
     assert [g.built.program_id for g in choose_groups(groups, 9)] == ["a", "c", "b"]
+
+
+def test_a_target_knows_the_rollouts_on_scenes_like_its_own() -> None:
+    def seen(name: str, axis: Axis, task: str) -> FailureGroup:
+        made = group(name, axis, 0)
+        slot = Slot(**{**made.built.slot, "task": task})
+        trial = cast(Any, SimpleNamespace(episode=name))
+        return replace(made, built=replace(made.built, slot=slot), trials=(trial,))
+
+    axes: tuple[Axis, ...] = ("yaw",)
+    program, base = Splits().program(axes), Potential(base_program("pick-place"))
+    task = program_task(program).name
+    groups = [seen("a", "yaw", task), seen("b", "yaw", "another"), seen("c", "size", task)]
+    modes = cast(Any, [SimpleNamespace(mode_id="m001", axis="yaw")])
+
+    def like(label: str) -> tuple[object, ...]:
+        return rollouts_like(Target(label=label, program=program, potential=base), modes, groups)
+
+    assert like("m001") == ("a",)  # its axis and its task
+    assert like("b") == ("b",)  # an explored program knows its own
+    assert like("known mass") == ()
 
 
 @pytest.fixture

@@ -83,16 +83,10 @@ def train(work: Work, state: RoundState) -> RoundUpdate:
     targets = training_targets(work, modes, built, solved_by_program(groups))
     targets = [replace(target, rollouts=rollouts_like(target, modes, groups)) for target in targets]
     targets += companions(work, targets, state["settings"]["avoid_axes"])
-    replay = Replay()
-    for round_ in range(work.round):
-        replay.load(work.deps.folder.replay / f"{policy_name(round_)}.npz")
+    replay = _replay(work)
     policy = load_policy(work.deps.folder.policies / state["policy"], device=config.device)
     work.tell(f"device: {policy.device.said}, {config.learner.precision}", "fact")
-    for mode in modes:
-        if mode.status not in ("candidate", "training") and mode.pinned_by is None:
-            work.deps.modes.set_status(
-                work.key, mode.mode_id, "training", f"trained in round {work.round}"
-            )
+    _mark(work, modes)
     save_targets(
         work.deps.folder.training / f"{policy_name(work.round)}.json", targets, work.deps.base
     )
@@ -132,6 +126,23 @@ def train(work: Work, state: RoundState) -> RoundUpdate:
         "train_modes": [mode.mode_id for mode in modes],
         "updates": state["updates"] + state["settings"]["updates"],
     }
+
+
+def _replay(work: Work) -> Replay:
+    """Everything that the rounds before collected."""
+    replay = Replay()
+    for round_ in range(work.round):
+        replay.load(work.deps.folder.replay / f"{policy_name(round_)}.npz")
+    return replay
+
+
+def _mark(work: Work, modes: Sequence[Mode]) -> None:
+    """Say that modes are trained now, where nobody has pinned their status."""
+    for mode in modes:
+        if mode.status not in ("candidate", "training") and mode.pinned_by is None:
+            work.deps.modes.set_status(
+                work.key, mode.mode_id, "training", f"trained in round {work.round}"
+            )
 
 
 def choose_modes(work: Work, state: RoundState) -> list[Mode]:

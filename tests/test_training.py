@@ -106,8 +106,8 @@ def test_a_seed_range_that_a_program_spells_out_gives_way_to_another_programs_wi
 def test_programs_of_different_tasks_and_axes_combine_to_one_that_can_be_drawn(name: str) -> None:
     splits, rng = Splits(family=name), np.random.default_rng(0)
     tasks = list(family(name).tasks)
-    programs = [splits.program((axis,), task=tasks[i % len(tasks)]) for i, axis in enumerate(AXES)]
-    programs.append(splits.program(("asset",)))  # of any task
+    programs = [splits.program([axis], task=tasks[i % len(tasks)]) for i, axis in enumerate(AXES)]
+    programs.append(splits.program(["asset"]))  # of any task
     for first in programs[:-1]:
         others = [program for program in programs if program is not first]
         both = combine([first, *others], splits)
@@ -156,6 +156,7 @@ def run_once(threads: int) -> tuple[bytes, int]:
     assert result.report is not None
     assert result.simulated_steps > 0
     assert sum(s.episodes for s in result.searches) == 4
+    assert isinstance(result.policy, FlowChunkPolicy)
     state = b"".join(x.numpy().tobytes() for x in result.policy.state_dict().values())
     return state, len(seeded.replay)
 

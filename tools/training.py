@@ -194,41 +194,61 @@ def train_round(
     imitate = any(t.potential.program.tools.self_imitation for t in targets)
     collector.take(shown(policy, rollouts, threads=threads), imitate=imitate)
     collector.collect(targets, splits, on_progress)
-    config = config.model_copy(
+    fresh = critic is None
+    if critic is None:
+        critic = _start(policy, replay, config, critic_shape, seed)
+    report = None
+    if len(replay):
+        report = update_round(
+            policy,
+            critic,
+            replay,
+            value_potential(targets, base),
+            _for_round(config, targets, budget),
+            generator=generator,
+            previous=None if fresh else previous or base,
+            imitate_first=fresh,
+        )
+    return TrainResult(
+        policy=policy,
+        critic=critic,
+        report=report,
+        searches=tuple(collector.searches),
+        simulated_steps=collector.simulated_steps,
+    )
+
+
+def _for_round(
+    config: LearnerConfig, targets: Sequence[Target], budget: RoundBudget
+) -> LearnerConfig:
+    """The learner's settings with the round's updates and its targets' share of replay."""
+    return config.model_copy(
         update={
             "actor_updates": -(-budget.updates // config.cycles),
             "replay_share": replay_share(targets, config.replay_share),
         }
     )
-    fresh = critic is None
-    if critic is None:
-        if config.trains_actor:
-            # the demonstrations' narrow statistics do not fit what the search found
-            _refit(policy, replay)
-        critic = ChunkCritic(
-            critic_shape or CriticConfig(),
-            obs_dim=OBSERVATION_DIM,
-            chunk_dim=policy.chunk_dim,
-            seed=seed % 2**31,
-            device=policy.device.torch.type,
-        )
-    return TrainResult(
-        policy=policy,
-        critic=critic,
-        report=update_round(
-            policy,
-            critic,
-            replay,
-            value_potential(targets, base),
-            config,
-            generator=generator,
-            previous=None if fresh else previous or base,
-            imitate_first=fresh,
-        )
-        if len(replay)
-        else None,
-        searches=tuple(collector.searches),
-        simulated_steps=collector.simulated_steps,
+
+
+def _start(
+    policy: ChunkPolicy,
+    replay: Replay,
+    config: LearnerConfig,
+    shape: CriticConfig | None,
+    seed: int,
+) -> ChunkCritic:
+    """A fresh critic, and for a policy that will be trained fresh normalisation statistics.
+
+    The demonstrations' narrow ones do not fit what was collected since.
+    """
+    if config.trains_actor:
+        _refit(policy, replay)
+    return ChunkCritic(
+        shape or CriticConfig(),
+        obs_dim=OBSERVATION_DIM,
+        chunk_dim=policy.chunk_dim,
+        seed=seed % 2**31,
+        device=policy.device.torch.type,
     )
 
 

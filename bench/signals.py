@@ -1,13 +1,14 @@
 """Training signals compared on one curriculum: the paper's Table 4, and what lookahead adds.
 
-A recorded run gives, for its family and seed, the fine-tuned policy, its demonstrations, and for
-every round the generation programs with their compiled potentials. Every signal then trains from
+A recorded curriculum (`coda.bench.curriculum`) gives for every round the generation programs with
+their compiled potentials, and how to fine-tune the policy of a seed. Every signal then trains from
 that policy on those programs, round by round, for the same number of simulated control steps
 (branches of a search count) and of policy updates; nothing else differs. Without lookahead the
 data are the policy's own rollouts.
 
-Run ``python -m coda.bench.signals RUN… --lookahead off on``; every training leaves one JSON file in
-``bench/results``. `coda.bench.signals_table` prints the tables of all of them.
+Run ``python -m coda.bench.signals bench/curricula/*.json --seeds 0 1 2 --lookahead off on``; every
+training leaves one JSON file in ``bench/results``. `coda.bench.signals_table` prints the tables of
+all of them.
 """
 
 from __future__ import annotations
@@ -24,12 +25,11 @@ from typing import Any, get_args
 import torch
 
 from coda.bench.coevolution import RESULTS, commit
+from coda.bench.curriculum import Curriculum, load
 from coda.graphs.measuring import balanced
-from coda.graphs.runfolder import RunFolder
 from coda.policy.agreement import converged_agreement
-from coda.policy.backbones import load_policy
 from coda.policy.base import ChunkPolicy
-from coda.policy.config import LearnerConfig, Signal
+from coda.policy.config import Signal
 from coda.policy.critic import ChunkCritic
 from coda.policy.potential import Potential, StatePotential
 from coda.policy.replay import Replay
@@ -39,7 +39,7 @@ from coda.sim.rollout import run_scenes
 from coda.sim.splits import EvaluationSet, Splits, evaluation_set
 from coda.tools.acting import Acting, Selected, embed, policy_actor
 from coda.tools.collecting import RoundBudget, Target
-from coda.tools.targets_file import load_targets, value_potential
+from coda.tools.targets_file import value_potential
 from coda.tools.training import train_round
 
 SIGNALS: tuple[Signal, ...] = get_args(Signal)
@@ -80,38 +80,33 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class Course:
-    """What a recorded run gives: where to start, and what each round is about."""
+    """A curriculum for one seed: how to start, and what each round is about."""
 
-    family: str
+    curriculum: Curriculum
     seed: int
-    policy: Path
-    demonstrations: Path
     rounds: tuple[tuple[Target, ...], ...]
     base: Potential
-    config: LearnerConfig
+
+    @property
+    def family(self) -> str:
+        """Name of the task family."""
+        return self.curriculum.family
 
 
-def read_course(run: Path, rounds: int) -> Course:
-    """Read a run folder. Raises `SignalsError` where it has fewer trained rounds."""
-    folder = RunFolder(run)
-    config = folder.read_config()
-    files = [folder.training / f"r{r:02d}.json" for r in range(1, rounds + 1)]
-    there = [file for file in files if file.is_file()]
-    if len(there) < rounds:
+def read_courses(path: Path, seeds: Sequence[int], rounds: int) -> list[Course]:
+    """Read a recorded curriculum. Raises `SignalsError` where it has fewer rounds."""
+    curriculum = load(path)
+    there = len(curriculum.rounds)
+    if there < rounds:
         raise SignalsError(
-            f"{run} recorded {len(there)} rounds of training, {rounds} are wanted; give --rounds "
-            f"{len(there)}, or a longer run."
+            f"{path} recorded {there} rounds of training, {rounds} are wanted; give --rounds "
+            f"{there}, or the curriculum of a longer run."
         )
-    read = [load_targets(file) for file in files]
-    return Course(
-        family=config.family,
-        seed=config.seed,
-        policy=folder.policies / "r00",
-        demonstrations=folder.replay / "r00.npz",
-        rounds=tuple(targets for targets, _ in read),
-        base=read[0][1],
-        config=config.learner,
-    )
+    read = [file.compiled() for file in curriculum.rounds[:rounds]]
+    targets = tuple(targets for targets, _ in read)
+    return [
+        Course(curriculum=curriculum, seed=seed, rounds=targets, base=read[0][1]) for seed in seeds
+    ]
 
 
 def targets_for(course: Course, signal: Signal, round_: int) -> list[Target]:
@@ -132,21 +127,21 @@ def targets_for(course: Course, signal: Signal, round_: int) -> list[Target]:
 
 
 class _Training:
-    """One signal, with or without lookahead, from the run's fine-tuned policy."""
+    """One signal, with or without lookahead, from the seed's fine-tuned policy."""
 
     def __init__(self, course: Course, signal: Signal, lookahead: bool, budget: Budget) -> None:
         self.course, self.signal, self.lookahead, self.budget = course, signal, lookahead, budget
         self.text: TextEncoder = shared_encoder()
         self.splits = Splits(family=course.family)
-        self.policy: ChunkPolicy = load_policy(course.policy)
+        start = course.curriculum.start(self.text, course.seed)
+        self.policy: ChunkPolicy = start.policy
+        self.replay: Replay = start.replay
         self.critic: ChunkCritic | None = None
         self.potential: StatePotential = course.base
-        self.replay = Replay()
-        self.replay.load(course.demonstrations)
         self.steps = 0
         self.episodes = 0
         own = {} if lookahead else ROLLOUT_LEARNER
-        self.config = course.config.model_copy(update={**own, "signal": signal})
+        self.config = course.curriculum.learner.model_copy(update={**own, "signal": signal})
         full: EvaluationSet = evaluation_set("ood", course.family)
         chosen = balanced(full.axis, budget.scenes)
         self.scenes = [full.scenes[i] for i in chosen]
@@ -262,7 +257,8 @@ def label(family: str, signal: str, lookahead: bool) -> str:
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("runs", type=Path, nargs="+", help="run folders, one a family and seed")
+    parser.add_argument("curricula", type=Path, nargs="+", help="recorded curricula")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--signals", nargs="*", choices=SIGNALS, default=list(SIGNALS))
     parser.add_argument("--lookahead", nargs="*", choices=("off", "on"), default=["off"])
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the JSON files")
@@ -273,7 +269,8 @@ def main() -> None:
     torch.set_num_threads(1)
     budget = Budget(**{name: getattr(args, name) for name in asdict(Budget())})
     try:
-        jobs = _jobs(args.runs, args.signals, args.lookahead, budget)
+        courses = [c for f in args.curricula for c in read_courses(f, args.seeds, budget.rounds)]
+        jobs = _jobs(courses, args.signals, args.lookahead)
         for course, signal, lookahead in jobs:
             name = f"{label(course.family, signal, lookahead)}-seed{course.seed}.json"
             path = args.results / name
@@ -287,12 +284,12 @@ def main() -> None:
 
 
 def _jobs(
-    runs: Sequence[Path], signals: Sequence[Signal], lookahead: Sequence[str], budget: Budget
+    courses: Sequence[Course], signals: Sequence[Signal], lookahead: Sequence[str]
 ) -> list[tuple[Course, Signal, bool]]:
-    """What to train, run by run; a frozen actor learns nothing from a search."""
+    """What to train, course by course; a frozen actor learns nothing from a search."""
     return [
         (course, signal, use == "on")
-        for course in [read_course(run, budget.rounds) for run in runs]
+        for course in courses
         for use in lookahead
         for signal in signals
         if not (use == "on" and signal == "frozen-actor")

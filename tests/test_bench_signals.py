@@ -11,27 +11,28 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coda.bench import signals_table
+from coda.bench import curriculum, signals_table
+from coda.bench.curriculum import CurriculumError
 from coda.bench.signals import (
     SIGNALS,
     Budget,
     Course,
     SignalsError,
     _jobs,
-    read_course,
+    read_courses,
     targets_for,
     train_signal,
 )
 from coda.bench.signals_table import Spread, draw_curves, mean_curve, table, updates_to
 from coda.graphs.config import make_config
-from coda.policy.config import LearnerConfig, PolicyConfig
 from coda.policy.flow import FlowChunkPolicy
 from coda.policy.potential import Potential
 from coda.policy.potential_base import base_program
+from coda.policy.text import TextEncoder
+from coda.sim.errors import UnknownName
 from coda.sim.splits import Splits
 from coda.tools.collecting import Target
 from coda.tools.targets_file import save_targets
-from tests.policy_world import policy, replay
 
 BASE = Potential(base_program("pick-place"))
 
@@ -49,13 +50,15 @@ def target(label: str, potential: Potential) -> Target:
     return Target(label=label, program=Splits().program(["goal"]), potential=potential)
 
 
-def recorded(run: Path, rounds: int = 2) -> Path:
-    """A run folder with what the comparison reads: configuration, policy, replay, targets."""
-    run.mkdir()
-    config = make_config("debug", seed=3, name=run.name, runs_dir=str(run.parent))
+def recorded(folder: Path, rounds: int = 2) -> Path:
+    """The curriculum of a run folder, in which each round refined one mode's potential."""
+    run = folder / "run"
+    run.mkdir(parents=True)
+    learner = {"cycles": 2, "critic_warmup": 2, "critic_updates": 2, "candidates": 2}
+    config = make_config(
+        "debug", seed=3, name=run.name, runs_dir=str(folder), learner={**learner, "batch_size": 8}
+    )
     (run / "config.yaml").write_text(config.to_yaml())
-    policy().save(run / "policies" / "r00")
-    replay().save(run / "replay" / "r00.npz")
     for round_ in range(1, rounds + 1):
         own = named(f"m001-v{round_}")
         save_targets(
@@ -63,12 +66,17 @@ def recorded(run: Path, rounds: int = 2) -> Path:
             [target("m001", own), target("explore", BASE)],
             BASE,
         )
-    return run
+    curriculum.main([str(run), str(folder / "curriculum.json")])
+    return folder / "curriculum.json"
 
 
 def test_every_signal_sees_the_potentials_that_are_its_own(tmp_path: Path) -> None:
-    course = read_course(recorded(tmp_path / "run"), rounds=2)
-    assert (course.family, course.seed) == ("pick-place", 3)
+    courses = read_courses(recorded(tmp_path), [3, 4], rounds=2)
+    assert [(course.family, course.seed) for course in courses] == [
+        ("pick-place", 3),
+        ("pick-place", 4),
+    ]
+    course = courses[0]
 
     def names(signal: Any) -> list[str]:
         return [t.potential.program.name for t in targets_for(course, signal, 2)]
@@ -82,29 +90,50 @@ def test_every_signal_sees_the_potentials_that_are_its_own(tmp_path: Path) -> No
         assert [t.program for t in targets_for(course, signal, 2)] == programs
 
 
-def test_too_short_a_run_is_one_line(tmp_path: Path) -> None:
-    run = recorded(tmp_path / "run", rounds=1)
+def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    file = recorded(tmp_path, rounds=1)
     with pytest.raises(SignalsError, match="recorded 1 rounds of training, 3 are wanted"):
-        read_course(run, rounds=3)
+        read_courses(file, [0], rounds=3)
     result = subprocess.run(
-        [sys.executable, "-m", "coda.bench.signals", str(run), "--rounds", "3"],
+        [sys.executable, "-m", "coda.bench.signals", str(file), "--rounds", "3"],
         capture_output=True,
         text=True,
     )
     assert result.returncode == 2
     assert len(result.stderr.strip().splitlines()) == 1
+    with pytest.raises(CurriculumError, match="No such file"):
+        curriculum.load(tmp_path / "none.json")
+    file.write_text(file.read_text().replace('"pick-place"', '"pick-up"', 1))
+    with pytest.raises(UnknownName, match="pick-up"):
+        curriculum.load(file)
+    file.write_text("{}")
+    with pytest.raises(CurriculumError, match="family"):
+        curriculum.load(file)
+    (tmp_path / "run" / "training" / "r01.json").unlink()
+    with pytest.raises(CurriculumError, match="no trained round"):
+        curriculum.record(tmp_path / "run")
+
+
+def test_the_start_of_a_curriculum_is_the_runs_own(tmp_path: Path) -> None:
+    read = curriculum.load(recorded(tmp_path))
+    text = TextEncoder()
+    starts = [read.start(text, seed, threads=threads) for seed, threads in ((0, 1), (0, 2), (1, 1))]
+    weights = [
+        b"".join(t.numpy().tobytes() for t in start.policy.state_dict().values())
+        for start in starts
+        if isinstance(start.policy, FlowChunkPolicy)
+    ]
+    assert weights[0] == weights[1] != weights[2]
 
 
 def test_a_frozen_actor_is_not_searched_for(tmp_path: Path) -> None:
-    jobs = _jobs([recorded(tmp_path / "run")], SIGNALS, ("off", "on"), Budget(rounds=2))
+    jobs = _jobs(read_courses(recorded(tmp_path), [0], 2), SIGNALS, ("off", "on"))
     assert len(jobs) == 2 * len(SIGNALS) - 1
     assert ("frozen-actor", True) not in [(signal, lookahead) for _, signal, lookahead in jobs]
 
 
 def small_course(tmp_path: Path) -> Course:
-    course = read_course(recorded(tmp_path / "run"), rounds=2)
-    config = LearnerConfig(cycles=2, critic_warmup=2, critic_updates=2, candidates=2, batch_size=8)
-    return Course(**{**vars(course), "config": config})
+    return read_courses(recorded(tmp_path), [3], rounds=2)[0]
 
 
 BUDGET = Budget(rounds=2, steps=400, updates=4, candidates=3, scenes=2, converged_updates=4)
@@ -126,11 +155,8 @@ def test_signals_spend_the_same_steps_and_updates(tmp_path: Path, lookahead: boo
 
 @pytest.mark.slow
 def test_a_frozen_actor_stays_and_selects(tmp_path: Path) -> None:
-    course = small_course(tmp_path)
-    before = FlowChunkPolicy.load(course.policy)
-    record = train_signal(course, "frozen-actor", False, BUDGET)
+    record = train_signal(small_course(tmp_path), "frozen-actor", False, BUDGET)
     assert record["curve"][-1]["report"]["actor_updates"] == 0
-    assert PolicyConfig.model_validate(before.config.model_dump()) == before.config
 
 
 def record(family: str, signal: str, seed: int, ood: list[float], **more: Any) -> dict[str, Any]:

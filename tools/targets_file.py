@@ -31,34 +31,53 @@ class _Target(_Data):
     phi: TrainingProgram
 
 
-class _File(_Data):
+class TargetsFile(_Data):
+    """A round's targets and the family's own potential."""
+
     schema_version: Literal[1] = 1
     base: TrainingProgram
     targets: tuple[_Target, ...]
 
+    @classmethod
+    def of(cls, targets: Sequence[Target], base: Potential) -> TargetsFile:
+        """As data."""
+        return cls(
+            base=base.program,
+            targets=tuple(
+                _Target(label=t.label, weight=t.weight, omega=t.program, phi=t.potential.program)
+                for t in targets
+            ),
+        )
+
+    def compiled(self) -> tuple[tuple[Target, ...], Potential]:
+        """Targets and the family's own potential; equal programs share one `Potential`."""
+        known = {self.base.model_dump_json(): Potential(self.base)}
+        base = known[self.base.model_dump_json()]
+        targets = tuple(
+            Target(
+                label=item.label,
+                program=item.omega,
+                potential=known.setdefault(item.phi.model_dump_json(), Potential(item.phi)),
+                weight=item.weight,
+            )
+            for item in self.targets
+        )
+        return targets, base
+
 
 def save_targets(path: Path, targets: Sequence[Target], base: Potential) -> None:
     """Write a round's targets and the family's own potential as JSON."""
-    file = _File(
-        base=base.program,
-        targets=tuple(
-            _Target(label=t.label, weight=t.weight, omega=t.program, phi=t.potential.program)
-            for t in targets
-        ),
-    )
+    file = TargetsFile.of(targets, base)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     part.write_text(file.model_dump_json(indent=1) + "\n", encoding="utf-8")
     part.replace(path)
 
 
-def load_targets(path: Path) -> tuple[tuple[Target, ...], Potential]:
-    """Read what `save_targets` wrote: targets, and the family's own potential.
-
-    Equal training programs share one `Potential`. Raises `TargetsError`.
-    """
+def read_targets(path: Path) -> TargetsFile:
+    """Read what `save_targets` wrote. Raises `TargetsError`."""
     try:
-        file = _File.model_validate_json(path.read_text(encoding="utf-8"))
+        return TargetsFile.model_validate_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise TargetsError(
             f"cannot read the targets {path}: {error.strerror}; give a file of a run's training "
@@ -66,18 +85,11 @@ def load_targets(path: Path) -> tuple[tuple[Target, ...], Potential]:
         ) from None
     except ValidationError as error:
         raise TargetsError(f"{path}: {first_problem('targets', error)}") from None
-    known = {file.base.model_dump_json(): Potential(file.base)}
-    base = known[file.base.model_dump_json()]
-    targets = tuple(
-        Target(
-            label=item.label,
-            program=item.omega,
-            potential=known.setdefault(item.phi.model_dump_json(), Potential(item.phi)),
-            weight=item.weight,
-        )
-        for item in file.targets
-    )
-    return targets, base
+
+
+def load_targets(path: Path) -> tuple[tuple[Target, ...], Potential]:
+    """Targets and the family's own potential, as `TargetsFile.compiled`. Raises `TargetsError`."""
+    return read_targets(path).compiled()
 
 
 def value_potential(targets: Sequence[Target], base: Potential) -> StatePotential:

@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except CodaError as error:
         parser.exit(2, f"{error}\n")
     args.file.parent.mkdir(parents=True, exist_ok=True)
-    args.file.write_text(found.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    args.file.write_text(found.model_dump_json() + "\n", encoding="utf-8")
     print(f"{args.file}: {len(found.rounds)} rounds of {found.family}")
 
 

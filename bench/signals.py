@@ -70,6 +70,8 @@ class Budget:
     """Actor updates of a round."""
     candidates: int = 8
     """Chunks simulated at each decision of a search."""
+    rejected: int = 0
+    """Candidates of every decision that the critic learns from, beside the best."""
     explore: float = 0.1
     """Share of the rollouts' chunks that are random motions."""
     scenes: int = 96
@@ -165,6 +167,7 @@ class _Training:
                 episodes=count if self.lookahead else 0,
                 rollouts=0 if self.lookahead else count,
                 candidates=budget.candidates,
+                rejected=budget.rejected,
                 updates=budget.updates,
                 explore=budget.explore,
                 policy_share=0.1,

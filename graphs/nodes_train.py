@@ -98,6 +98,7 @@ def train(work: Work, state: RoundState) -> RoundUpdate:
         RoundBudget(
             episodes=config.training.episodes,
             candidates=config.training.candidates,
+            rejected=config.training.rejected,
             updates=state["settings"]["updates"],
             rollouts=config.training.rollouts,
             policy_share=min(config.training.policy_share, solved_share(groups)),

@@ -117,6 +117,8 @@ class Training(Section):
     """Episodes of the policy itself on training scenes, beside those that are diagnosed."""
     candidates: Annotated[int, Field(ge=2, le=64)] = 10
     """Candidate chunks at each lookahead decision."""
+    rejected: Annotated[int, Field(ge=0, le=64)] = 0
+    """Candidates of every decision that are kept for the critic, beside the best."""
     policy_share: Share = 0.3
     """Share of a search's chunks that execute the policy's own sample, at most: never more than
     the policy's success in the round's scenes, as what fails soon leads the search nowhere."""

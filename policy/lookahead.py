@@ -62,6 +62,9 @@ class LookaheadConfig:
     max_steps: int | None = None
     """Step limit beside the tasks' own."""
     noise_m: float = 0.015
+    rejected: int = 0
+    """Candidates of every decision, beside the best, that are kept: they are simulated anyway, and
+    a critic that has only seen best chunks cannot tell others from them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +93,8 @@ class SearchResult:
     """What a search over a batch of scenes found."""
 
     labels: tuple[Label, ...]
+    rejected: tuple[Label, ...]
+    """Other candidates, for the critic and not to be imitated."""
     success: npt.NDArray[np.bool_]
     """Whether each scene's episode ended in success, (B,)."""
     phi_max: Array
@@ -127,6 +132,22 @@ def search(
         threads: Physics threads.
     """
     return _Search(scenes, potential, policy, text, config, rng, value, threads).run(starts or {})
+
+
+@dataclass(frozen=True)
+class _Branches:
+    """What one decision of a batch has simulated."""
+
+    before: Array
+    """Packed states, (B, F)."""
+    gain: Array
+    """Rise of the score, (B, N)."""
+    candidates: Array
+    """Chunks (B, N, H, 7)."""
+    outcome: ChunkResult
+    """Of all branches, B*N."""
+    taken: npt.NDArray[np.int64]
+    """Candidates that are executed, (B,)."""
 
 
 class _Search:
@@ -171,6 +192,7 @@ class _Search:
         best_phi = known.phi.copy()
         since_best = np.zeros(sim.batch, dtype=np.int64)
         labels: list[Label] = []
+        rejected: list[Label] = []
         simulated = 0
         per_chunk = CHUNK // config.chunk_steps  # decisions in the time of a whole chunk
         prefix = self._rng.integers(0, config.prefix_chunks + 1, sim.batch) * per_chunk
@@ -185,8 +207,10 @@ class _Search:
             simulated += int(outcome.steps.sum())
             chosen = self._choose(_rank(outcome, reached), known.stage)
             taken = self._take(chosen, step < prefix)
-            labels += self._labels(frame, reached - score[:, None], candidates, outcome,
-                                   chosen, active, taken)  # fmt: skip
+            found = _Branches(frame.pack(), reached - score[:, None], candidates, outcome, taken)
+            labels += self._labels(found, chosen, active)
+            for other in self._others(chosen):
+                rejected += self._labels(found, other, active)
             executed = candidates[np.arange(sim.batch), taken, : config.chunk_steps]
             result = sim.step_chunk(executed, active)
             simulated += int(result.steps.sum())
@@ -207,6 +231,7 @@ class _Search:
             self._cameras.close()
         return SearchResult(
             labels=tuple(labels),
+            rejected=tuple(rejected),
             success=success,
             phi_max=best_phi,
             stall_stage=known.stage,
@@ -276,28 +301,34 @@ class _Search:
         )
         return np.asarray(np.argmax(rank - handicap, axis=1))
 
+    def _others(self, chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Candidates that were not chosen, drawn at random, (K, B), no two of a state alike."""
+        kept = min(self._config.rejected, self._count - 1)
+        if not kept:
+            return np.zeros((0, len(chosen)), dtype=np.int64)
+        every = np.tile(np.arange(self._count - 1), (len(chosen), 1))
+        drawn = self._rng.permuted(every, axis=1)[:, :kept].T
+        return np.asarray(drawn + (drawn >= chosen), dtype=np.int64)
+
     def _labels(
         self,
-        frame: SimFrame,
-        gain: Array,
-        candidates: Array,
-        outcome: ChunkResult,
-        chosen: npt.NDArray[np.int64],
+        found: _Branches,
+        picked: npt.NDArray[np.int64],
         active: npt.NDArray[np.bool_],
-        taken: npt.NDArray[np.int64],
     ) -> list[Label]:
-        before = frame.pack()
-        rows = np.arange(len(chosen)) * self._count + chosen
+        """The transition of one candidate `picked` (B,) of each active state."""
+        outcome = found.outcome
+        rows = np.arange(len(picked)) * self._count + picked
         after = outcome.frame[rows].pack()
         return [
             Label(
                 scene=b,
-                frames=np.stack((before[b], after[b])),
-                action=candidates[b, chosen[b]],
+                frames=np.stack((found.before[b], after[b])),
+                action=found.candidates[b, picked[b]],
                 length=int(outcome.steps[rows[b]]),
                 success=bool(outcome.success[rows[b]]),
-                gain=float(gain[b, chosen[b]]),
-                executed=bool(taken[b] == chosen[b]),
+                gain=float(found.gain[b, picked[b]]),
+                executed=bool(found.taken[b] == picked[b]),
                 pictures=self._seen(b, int(rows[b])),
             )
             for b in np.flatnonzero(active).tolist()
@@ -305,8 +336,8 @@ class _Search:
         ]
 
     def _seen(self, scene: int, branch: int) -> Pictures | None:
-        """What the policy sees of a scene now, and where one branch has led; nothing else of the
-        branches is drawn."""
+        """What the policy sees of a scene now, and where one branch has led; only branches that
+        are kept are drawn."""
         if self._cameras is None or self._pictures is None:
             return None
         after = self._cameras.draw(scene, self._branches.qpos(branch))

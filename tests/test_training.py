@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from coda.policy.batches import actor_groups
 from coda.policy.config import DEBUG_POLICY, LearnerConfig
 from coda.policy.flow import FlowChunkPolicy
 from coda.policy.lookahead import LookaheadConfig, search
@@ -61,6 +62,47 @@ def test_a_training_program_decides_its_search() -> None:
     assert more.policy_candidates + more.servo_candidates == 20
     assert more.prefix_chunks > 0
     assert more.explore_share == 0.1
+
+
+def test_rejected_candidates_are_kept_for_the_critic_alone() -> None:
+    rng = np.random.default_rng(0)
+    scenes = [sample_scene(SPLITS.seed_program(), rng) for _ in range(3)]
+    text = np.zeros((3, TEXT_DIM), np.float32)
+    config = LookaheadConfig(servo_candidates=4, rejected=2)
+    found = search(scenes, BASE, None, text, config, rng=np.random.default_rng(1))
+    assert len(found.rejected) == 2 * len(found.labels)
+    chosen = {label.frames[0].tobytes(): label for label in found.labels}
+    tried: dict[bytes, set[bytes]] = {}
+    for other in found.rejected:
+        best = chosen[other.frames[0].tobytes()]
+        assert other.scene == best.scene
+        assert other.action.tobytes() != best.action.tobytes()
+        tried.setdefault(best.frames[0].tobytes(), set()).add(other.action.tobytes())
+    several = [len(actions) == 2 for actions in tried.values()]
+    assert np.mean(several) > 0.8  # two servo motions can be the same chunk
+    handicap = config.noisy_handicap + 4 * config.order_handicap
+    for other in found.rejected:
+        best = chosen[other.frames[0].tobytes()]
+        assert best.success or other.gain <= best.gain + handicap
+    every = LookaheadConfig(servo_candidates=4, rejected=9, max_steps=32)
+    most = search(scenes, BASE, None, text, every, rng=np.random.default_rng(1))
+    assert len(most.rejected) == 3 * len(most.labels)
+
+
+def test_the_actor_never_imitates_what_was_rejected() -> None:
+    replay = Replay()
+    budget = RoundBudget(episodes=2, candidates=4, updates=1, rejected=2)
+    policy = FlowChunkPolicy(DEBUG_POLICY)
+    collector = Collector(policy, replay, budget, TextEncoder(), 1, np.random.default_rng(0), 1)
+    collector.collect(targets(), SPLITS, None)
+    rejected = replay["weight"] == 0
+    kept = sum(s.labels for s in collector.searches)
+    assert int((~rejected).sum()) == kept
+    assert rejected.sum() > kept  # two of every decision, also of those without a label
+    drawn = actor_groups(replay, LearnerConfig(), torch.from_numpy(replay["weight"]))
+    rows = np.concatenate([group.numpy() for group, _ in drawn])
+    assert rows.size
+    assert not rejected[rows].any()
 
 
 def test_training_scenes_never_lie_in_held_out_cells() -> None:

@@ -70,6 +70,8 @@ class RoundBudget:
     """Share of the scenes that combine the edits of two or more targets."""
     policy_share: float = 0.3
     """Share of a search's chunks that execute the policy's own sample."""
+    rejected: int = 0
+    """Candidates of every decision that are kept for the critic, beside the best."""
     explore: float = 0.0
     """Share of the rollouts' chunks that are random motions, at least; phi may ask for more."""
 
@@ -136,10 +138,10 @@ def _store(
     *,
     ranked: bool,
 ) -> int:
-    """Add what is worth imitating, scene by scene; returns the number of labels.
+    """Add what a search found, scene by scene; returns the number of labels to imitate.
 
-    That is every label that gained score or succeeded; where nothing ranks the states, those that
-    were executed on the way to a success.
+    Those are every label that gained score or succeeded; where nothing ranks the states, those that
+    were executed on the way to a success. What was rejected is for the critic alone.
     """
     kept = [
         label
@@ -148,19 +150,21 @@ def _store(
         or label.success
         or (not ranked and label.executed and result.success[label.scene])
     ]
-    for scene in sorted({label.scene for label in kept}):
-        own = [label for label in kept if label.scene == scene]
-        replay.add_transitions(
-            np.array([label.frames for label in own]),
-            np.array([label.action for label in own]),
-            np.array([label.length for label in own], dtype=np.int64),
-            np.array([label.success for label in own]),
-            rows[scene],
-            pictures=_stacked([label.pictures for label in own]),
-            source="lookahead",
-            round_index=round_index,
-            episode_success=bool(result.success[scene]),
-        )
+    for labels, weight in ((kept, 1.0), (result.rejected, 0.0)):
+        for scene in sorted({label.scene for label in labels}):
+            own = [label for label in labels if label.scene == scene]
+            replay.add_transitions(
+                np.array([label.frames for label in own]),
+                np.array([label.action for label in own]),
+                np.array([label.length for label in own], dtype=np.int64),
+                np.array([label.success for label in own]),
+                rows[scene],
+                pictures=_stacked([label.pictures for label in own]),
+                source="lookahead",
+                round_index=round_index,
+                weight=weight,
+                episode_success=bool(result.success[scene]),
+            )
     return len(kept)
 
 
@@ -367,4 +371,5 @@ def search_config(
         explore_share=tools.exploration_noise,
         prefix_chunks=PREFIX_CHUNKS if tools.stage_resets and guided else 0,
         chunk_steps=tools.chunk_steps or CHUNK,
+        rejected=budget.rejected,
     )

@@ -42,6 +42,7 @@ class Curriculum(BaseModel):
     """Of the run that it was recorded from."""
     seeding: Seeding
     policy: PolicyConfig
+    backbone: str = "flow"
     learner: LearnerConfig
     rounds: Annotated[tuple[TargetsFile, ...], Field(min_length=1)]
 
@@ -59,6 +60,7 @@ class Curriculum(BaseModel):
             seed=seed,
             threads=threads,
             shape=self.policy,
+            backbone=self.backbone,
         )
 
 
@@ -77,6 +79,7 @@ def record(run: Path) -> Curriculum:
         seed=config.seed,
         seeding=config.seeding,
         policy=config.policy,
+        backbone=config.switches.backbone,
         learner=config.learner,
         rounds=tuple(read_targets(file) for file in files),
     )

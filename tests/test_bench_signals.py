@@ -114,8 +114,9 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
         curriculum.record(tmp_path / "run")
 
 
-def test_the_start_of_a_curriculum_is_the_runs_own(tmp_path: Path) -> None:
+def test_the_start_of_a_curriculum_depends_on_its_seed_alone(tmp_path: Path) -> None:
     read = curriculum.load(recorded(tmp_path))
+    assert read.backbone == "flow"
     text = TextEncoder()
     starts = [read.start(text, seed, threads=threads) for seed, threads in ((0, 1), (0, 2), (1, 1))]
     weights = [

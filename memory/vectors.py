@@ -15,6 +15,7 @@ from chromadb.errors import ChromaError
 
 from coda.memory.documents import KINDS, Document, Kind, documents
 from coda.memory.embedding import MiniLmEmbedding, register
+from coda.memory.index_files import IndexWiper
 from coda.memory.store import RowStore
 from coda.sim.errors import CodaError, UnknownName
 
@@ -68,12 +69,15 @@ class VectorStore:
         """
         self.folder = Path(folder)
         self._follow = follow
+        self._wiper = IndexWiper(self.folder)
         register()
         self._client, self._collection = self._open()
+        self._wipe()
 
     def close(self) -> None:
         """Release Chroma's files."""
         self._client.close()
+        self._wipe()
 
     def __enter__(self) -> Self:
         return self
@@ -98,6 +102,7 @@ class VectorStore:
                     for item in part
                 ],
             )
+            self._wipe()
 
     def nearest(self, text: str, k: int = 5, *, kind: Kind | None = None) -> list[Neighbour]:
         """The `k` nearest documents, nearest first, equal ones by id; all kinds or one."""
@@ -154,8 +159,13 @@ class VectorStore:
         removed = tuple(sorted(key for key in digests if key not in wanted))
         for start in range(0, len(removed), _BATCH):
             self._collection.delete(ids=list(removed[start : start + _BATCH]))
+            self._wipe()
         self.upsert([wanted[key] for key in (*added, *changed)])
         return Reconciled(added=added, changed=changed, removed=removed)
+
+    def _wipe(self) -> None:
+        if not self._follow:  # the files are the writer's
+            self._wiper.wipe()
 
     def _open(self) -> tuple[Any, Any]:
         try:
